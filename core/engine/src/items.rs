@@ -24,7 +24,7 @@ use crate::catalog::Container;
 use crate::errors::{item_not_found, reserve_answer};
 use crate::items::patch::CheckedPatch;
 use crate::partition::item::{StoredItem, item_id};
-use crate::partition::row_reader::ItemReader;
+use crate::partition::row_reader::{ItemReader, rows_of_item};
 use crate::partition::session::check_session;
 use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
 use crate::partition_request::{
@@ -38,6 +38,7 @@ use orrery_model::json::parse;
 use orrery_model::partition_key::{KeyAddress, PartitionKey};
 use orrery_model::work::Step;
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
+use orrery_storage::ReadAhead;
 
 /// A write that has passed every check that needs no store.
 pub(crate) struct CheckedWrite<'a> {
@@ -76,6 +77,24 @@ impl CheckedOperation<'_> {
 }
 
 impl<'a> CheckedWrite<'a> {
+    /// Returns the rows that the write is about to read.
+    pub(crate) fn rows(&self, container: &Container) -> ReadAhead {
+        let id = match &self.operation {
+            CheckedOperation::Create(item) | CheckedOperation::Upsert(item) => {
+                item_id(item).ok().map(Id::Name)
+            }
+            CheckedOperation::Replace { id, .. }
+            | CheckedOperation::Patch { id, .. }
+            | CheckedOperation::Delete { id } => match self.options.by_rid {
+                true => Rid::parse(id).map(Id::Rid),
+                false => Some(Id::Name(id)),
+            },
+        };
+        let address = container.partition_key().address(&self.key);
+        let rows = id.map(|id| rows_of_item(container.rid(), &address, id));
+        rows.unwrap_or_default()
+    }
+
     /// Returns the item that the request brings, if it brings one.
     pub(crate) fn item(&self) -> Option<&Object> {
         self.operation.item()
@@ -166,7 +185,8 @@ impl Engine {
         attempt: &mut RequestAttempt<'_>,
     ) -> Result<StoredItem> {
         let partition = attempt.partition;
-        let snapshot = partition.snapshot()?;
+        let rows = || rows_of_item(container.rid(), address, id);
+        let snapshot = partition.snapshot_ahead(rows)?;
         let lsn = snapshot.head().lsn;
         // A client learns how far the partition is even if the item is missing.
         attempt.position = Some(partition.position(lsn, None));
@@ -179,6 +199,8 @@ impl Engine {
             settings: &settings,
         };
         let stored = reader.find(address, id)?.ok_or_else(Error::not_found)?;
+        // The reads may have seen a later moment than the first look at the head.
+        let lsn = snapshot.head().lsn;
         attempt.position = Some(partition.position(lsn, Some(stored.row.lsn)));
         attempt.item = Some(stored.number);
         Ok(stored)
@@ -263,7 +285,7 @@ impl Engine {
         let partition = attempt.partition;
         // The lock comes before the snapshot, so that no commit falls between the two.
         let mut writer = partition.lock()?;
-        let snapshot = partition.snapshot()?;
+        let snapshot = partition.snapshot_ahead(|| write.rows(container))?;
         let mut transaction =
             Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let applied = apply(&mut transaction, ReadView::Writer(&writer), write);

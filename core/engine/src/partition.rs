@@ -87,7 +87,9 @@ use keys::ItemNumber;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, read, write};
 use orrery_model::{Error, Kind, Result};
-use orrery_storage::{CommitOutcome, Direction, Keys, PartitionId, Receipt, Snapshot, Store};
+use orrery_storage::{
+    CommitOutcome, Direction, Keys, PartitionId, ReadAhead, Receipt, Snapshot, Store,
+};
 use stamps::Stamps;
 use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -237,7 +239,27 @@ impl Partition {
     /// 410/1002 if the partition is gone, 410/1007 if it is completing, 503 if another process owns
     /// the partition and this one may not read it.
     pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
-        let snapshot = self.snapshot_in_any_phase();
+        self.checked(self.snapshot_in_any_phase())
+    }
+
+    /// Returns a snapshot for reads of the rows that `ahead` names, as
+    /// [`Store::snapshot_ahead`](orrery_storage::Store::snapshot_ahead) does.
+    ///
+    /// # Errors
+    /// As for [`Partition::snapshot`].
+    pub(crate) fn snapshot_ahead(
+        &self,
+        ahead: impl FnOnce() -> ReadAhead,
+    ) -> Result<Box<dyn Snapshot>> {
+        // A store on this machine reads each row as fast without the names.
+        if !self.store.capabilities().remote {
+            return self.snapshot();
+        }
+        let snapshot = self.store.snapshot_ahead(self.storage_id, &ahead());
+        self.checked(snapshot.map_err(storage_failure))
+    }
+
+    fn checked(&self, snapshot: Result<Box<dyn Snapshot>>) -> Result<Box<dyn Snapshot>> {
         // Phase and owner are checked after the snapshot is taken: a snapshot from before the
         // partition was gone holds everything that was ever written to it.
         self.check_readable()?;

@@ -155,6 +155,24 @@ pub enum Direction {
     Reverse,
 }
 
+/// The rows that a caller is about to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadAhead {
+    /// Their keys.
+    pub keys: Vec<Vec<u8>>,
+    /// Rows whose keys are in other rows.
+    pub links: Vec<Link>,
+}
+
+/// A row whose key ends with the value of another row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The key of the other row, which is one of [`ReadAhead::keys`].
+    pub from: Vec<u8>,
+    /// The beginning of the key.
+    pub prefix: Vec<u8>,
+}
+
 /// The features of a store beyond the promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
@@ -207,6 +225,24 @@ pub trait Store: Send + Sync {
     /// As for [`Store::snapshot`], of the first partition that has one.
     fn snapshots(&self, partitions: &[PartitionId]) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {
         partitions.iter().map(|&id| self.snapshot(id)).collect()
+    }
+
+    /// Returns a snapshot for reads of single rows, most of which are `ahead`. A store on another
+    /// machine reads these in one step. Rows that were asked for are from one moment, at or after
+    /// that of [`Store::snapshot`]; the head is at most that of the moment.
+    ///
+    /// Reads of other rows, and scans, may fail for a moment because rows that were asked for have
+    /// changed: the caller then begins anew.
+    ///
+    /// # Errors
+    /// As for [`Store::snapshot`].
+    fn snapshot_ahead(
+        &self,
+        partition: PartitionId,
+        ahead: &ReadAhead,
+    ) -> Result<Box<dyn Snapshot>, StoreError> {
+        let _ = ahead;
+        self.snapshot(partition)
     }
 
     /// Returns partitions as one copy on another machine has them at one moment, each at or after
@@ -344,6 +380,14 @@ macro_rules! store_behind {
                 partitions: &[PartitionId],
             ) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {
                 (**self).snapshots(partitions)
+            }
+
+            fn snapshot_ahead(
+                &self,
+                partition: PartitionId,
+                ahead: &ReadAhead,
+            ) -> Result<Box<dyn Snapshot>, StoreError> {
+                (**self).snapshot_ahead(partition, ahead)
             }
 
             fn follower_snapshots(

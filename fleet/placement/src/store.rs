@@ -14,7 +14,7 @@ use orrery_model::metrics::{Histogram, HistogramSnapshot};
 use orrery_model::sync::{lock, read, write};
 use orrery_storage::{
     Capabilities, Commit, CommitOutcome, Damage, DamageReport, DamagedContents, Head, Lease,
-    PartitionId, Receipt, ScrubProgress, Snapshot, Store, StoreError,
+    PartitionId, ReadAhead, Receipt, ScrubProgress, Snapshot, Store, StoreError,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -229,6 +229,34 @@ impl PlacedStore {
             place.note_seen(head);
         }
         Ok(true)
+    }
+
+    /// Takes a snapshot from the cluster of a partition, and again if the partition is moved
+    /// meanwhile. `take` gets the store of the cluster and the number of the partition there.
+    ///
+    /// # Errors
+    /// Those of `take`, and as [`PlacedStore::is_current`].
+    fn current_snapshot(
+        &self,
+        partition: PartitionId,
+        take: impl Fn(&dyn Store, PartitionId) -> Result<Box<dyn Snapshot>, StoreError>,
+    ) -> Result<Box<dyn Snapshot>, StoreError> {
+        check_partition(partition)?;
+        let first = &self.clusters[0].store;
+        if self.is_plain {
+            return take(first, partition);
+        }
+        for _ in 0..MOST_SNAPSHOTS {
+            let Some(way) = self.way(partition) else {
+                return take(first, partition);
+            };
+            let snapshot = take(&self.clusters[way.at.cluster].store, way.at.number)?;
+            if self.is_current(&way, snapshot.as_ref())? {
+                return Ok(snapshot);
+            }
+        }
+        let detail = format!("partition {partition} is being moved");
+        Err(for_now(&self.clusters[0].name, detail))
     }
 
     /// Returns the cluster of a partition, and its number there.
@@ -597,24 +625,17 @@ impl Store for PlacedStore {
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
-        check_partition(partition)?;
-        let first = &self.clusters[0].store;
-        if self.is_plain {
-            return first.snapshot(partition);
-        }
-        for _ in 0..MOST_SNAPSHOTS {
-            let Some(way) = self.way(partition) else {
-                return first.snapshot(partition);
-            };
-            let snapshot = self.clusters[way.at.cluster]
-                .store
-                .snapshot(way.at.number)?;
-            if self.is_current(&way, snapshot.as_ref())? {
-                return Ok(snapshot);
-            }
-        }
-        let detail = format!("partition {partition} is being moved");
-        Err(for_now(&self.clusters[0].name, detail))
+        self.current_snapshot(partition, |store, number| store.snapshot(number))
+    }
+
+    fn snapshot_ahead(
+        &self,
+        partition: PartitionId,
+        ahead: &ReadAhead,
+    ) -> Result<Box<dyn Snapshot>, StoreError> {
+        self.current_snapshot(partition, |store, number| {
+            store.snapshot_ahead(number, ahead)
+        })
     }
 
     fn snapshots(&self, partitions: &[PartitionId]) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {

@@ -39,6 +39,13 @@ impl Batch {
         }
     }
 
+    /// Returns the keys that are written or deleted, with their values after the batch. Emptied
+    /// ranges are left out.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let keys = self.keys.iter();
+        keys.map(|(key, value)| (key.as_slice(), value.as_deref()))
+    }
+
     /// Returns the starts and the ends of the ranges to empty.
     pub(crate) fn ranges(&self) -> (Vec<&[u8]>, Vec<&[u8]>) {
         self.ranges

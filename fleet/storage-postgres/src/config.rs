@@ -17,6 +17,9 @@ const DEFAULT_PORT: u16 = 5432;
 /// The most bytes that a file with clusters or with a password may have.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// The most memory for rows, in MiB.
+const CACHE_MB_MAX: u64 = 1 << 20;
+
 /// Reads a file that is not too long.
 fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -101,6 +104,9 @@ pub struct ClusterConfig {
     /// Connections that read: one for each snapshot that is held.
     #[serde(default = "default_read_connections")]
     pub read_connections: usize,
+    /// MiB of memory for rows of the partitions that this process owns; 0 for no such memory.
+    #[serde(default = "default_cache_mb")]
+    pub cache_mb: u64,
     /// Milliseconds after which the outcome of a commit counts as unknown.
     #[serde(default = "default_commit_timeout_ms")]
     pub commit_timeout_ms: u64,
@@ -125,6 +131,10 @@ fn default_write_connections() -> usize {
 }
 
 fn default_read_connections() -> usize {
+    64
+}
+
+fn default_cache_mb() -> u64 {
     64
 }
 
@@ -172,6 +182,7 @@ impl ClusterConfig {
             ca_file: None,
             write_connections: default_write_connections(),
             read_connections: default_read_connections(),
+            cache_mb: default_cache_mb(),
             commit_timeout_ms: default_commit_timeout_ms(),
             read_timeout_ms: default_read_timeout_ms(),
             follower_delay_ms: 0,
@@ -246,6 +257,9 @@ impl ClusterConfig {
         }
         if times.iter().any(|ms| !(1..=3_600_000).contains(ms)) {
             return failed("timeouts must be between 1 ms and 1 hour".to_owned());
+        }
+        if self.cache_mb > CACHE_MB_MAX {
+            return failed("cache_mb must be at most 1048576 (1 TiB)".to_owned());
         }
         if self.follower_delay_ms > 60_000 {
             return failed("follower_delay_ms must be at most one minute".to_owned());

@@ -139,7 +139,11 @@ impl Shared {
             self.runtime.spawn(end_old(self.clone()));
         }
         // A change before this look is seen here, and one after it ends the snapshot itself.
-        if !self.partitions().is_newest(id, &row) || !self.may_reuse(id) {
+        let is_newest = {
+            let partitions = self.partitions();
+            partitions.is_newest(id, &row) && self.may_reuse(&partitions, id)
+        };
+        if !is_newest {
             self.end_idle(id);
         }
         // A caller that came after the first look, and found no idle snapshot, waits.
@@ -159,12 +163,6 @@ impl Shared {
         }
     }
 
-    /// Returns true if no other process writes a partition.
-    fn may_reuse(&self, id: PartitionId) -> bool {
-        let options = self.options;
-        options.only_writer || (options.owns_opened && self.partitions().is_opened(id))
-    }
-
     /// Ends the idle snapshots of a partition that has changed.
     pub(crate) fn end_idle(&self, id: PartitionId) {
         for snapshot in self.idle.take_all(id) {
@@ -176,10 +174,11 @@ impl Shared {
     pub(crate) fn is_newest(&self, id: PartitionId, snapshot: &OpenSnapshot) -> bool {
         let is_newest = {
             let partitions = self.partitions();
-            partitions.is_newest(id, &snapshot.row) && !partitions.is_in_doubt(id)
+            partitions.is_newest(id, &snapshot.row)
+                && !partitions.is_in_doubt(id)
+                && self.may_reuse(&partitions, id)
         };
         is_newest
-            && self.may_reuse(id)
             && snapshot.row.state == 0
             && snapshot.begun.elapsed() < MOST_AGE
             && self.connector.is_trusted(&snapshot.session)

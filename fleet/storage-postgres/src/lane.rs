@@ -191,12 +191,13 @@ async fn commit(
     let deadline = Instant::now() + limit;
     let heads = (&work.from, &work.to);
     loop {
+        let begun = Instant::now();
         let verdict = transaction::run(&session, id, heads, &work.batch, limit).await;
         let is_late = Instant::now() > deadline;
         let outcome = match verdict {
             Verdict::Done => {
                 place.give_back(session);
-                shared.note_durable(id, work.to);
+                shared.note_committed(id, &work, begun);
                 return work.answer(CommitOutcome::Ok);
             }
             Verdict::Fenced => {

@@ -10,7 +10,8 @@
 //! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted; `lane.rs`:
 //!   their way to the server; `slot.rs`: their answers;
 //! - `batch.rs`, `transaction.rs` and `notices.rs`: several commits as one transaction;
-//! - `snapshot.rs`: reads; `idle.rs`: their transactions between two callers; `followers.rs`: reads
+//! - `reads.rs`: the way of reads to the primary; `snapshot.rs`: whole partitions;
+//!   `row_snapshot.rs`: single rows; `row_cache.rs`: rows that are known; `idle.rs`: their transactions between two callers; `followers.rs`: reads
 //!   from standbys; `wait.rs`: plain threads that wait for the store's own threads.
 //!
 //! Promised beyond the trait: a commit counts as durable only if the server waited for its
@@ -35,6 +36,9 @@ mod outage;
 mod partitions;
 mod patroni;
 mod pool;
+mod reads;
+mod row_cache;
+mod row_snapshot;
 mod schema;
 mod slot;
 mod snapshot;

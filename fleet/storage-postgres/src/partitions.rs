@@ -7,13 +7,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
-use orrery_storage::{Commit, CommitOutcome, Head, Lease, Limits, PartitionId, Token};
+use orrery_storage::{Commit, CommitOutcome, Head, Lease, Limits, PartitionId, ReadAhead, Token};
 use tokio::sync::{Notify, oneshot};
 
 use crate::batch::Batch;
 use crate::head::HeadRow;
 use crate::history::Opening;
+use crate::idle::MOST_AGE;
+use crate::row_cache::RowCache;
+use crate::row_snapshot::KnownRows;
 use crate::slot::Slot;
 
 /// The bytes of commits that may wait for the server.
@@ -72,12 +76,16 @@ struct Partition {
     is_in_doubt: bool,
     /// Another process may write the partition until it is opened again.
     is_released: bool,
+    /// The generation of the rows in the cache.
+    generation: u64,
+    /// The newest moment at which the primary is known to have had the durable row.
+    confirmed: Option<Instant>,
 }
 
 /// All partitions that were used.
-#[derive(Default)]
 pub(crate) struct Partitions {
     partitions: HashMap<PartitionId, Partition>,
+    cache: RowCache,
     queued_bytes: usize,
     /// The number of accepted commits that are not known to be durable, and never will be.
     failed: u64,
@@ -86,6 +94,17 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
+    /// Creates a state without partitions, for a cache of this many bytes.
+    pub(crate) fn new(cache_bytes: u64) -> Partitions {
+        Partitions {
+            partitions: HashMap::new(),
+            cache: RowCache::new(cache_bytes),
+            queued_bytes: 0,
+            failed: 0,
+            doubts: Arc::default(),
+        }
+    }
+
     /// Accepts a commit. Returns its slot, and true if a lane must be started.
     pub(crate) fn submit(
         &mut self,
@@ -206,7 +225,67 @@ impl Partitions {
 
     /// Notes a row that is durable. Commits go on under the same lease.
     pub(crate) fn note_durable(&mut self, id: PartitionId, row: HeadRow) {
-        self.partitions.entry(id).or_default().durable = row;
+        let partition = self.partitions.entry(id).or_default();
+        partition.durable = row;
+        partition.forget_rows();
+    }
+
+    /// Notes that commits are durable, which were sent after `begun`. The rows in the cache follow.
+    pub(crate) fn note_committed(&mut self, id: PartitionId, work: &CommitWork, begun: Instant) {
+        let partition = self.partitions.entry(id).or_default();
+        partition.durable = work.to;
+        partition.confirmed = Some(begun);
+        if !self.cache.follow(id, partition.generation, &work.batch) {
+            partition.forget_rows();
+        }
+    }
+
+    /// Returns rows from the cache, with the newest durable head, if all are known. The rows count
+    /// for a short time only, unless the cluster has shown the head again.
+    pub(crate) fn cached(
+        &self,
+        id: PartitionId,
+        ahead: &ReadAhead,
+    ) -> Option<(HeadRow, KnownRows)> {
+        let partition = self.partitions.get(&id)?;
+        let row = partition.durable;
+        let confirmed = partition.confirmed?;
+        let is_sound = row.state == 0 && partition.loss.is_none() && !partition.is_in_doubt;
+        if !is_sound || !self.is_newest(id, &row) || confirmed.elapsed() >= MOST_AGE {
+            return None;
+        }
+        let mut found = KnownRows::new();
+        for key in &ahead.keys {
+            let value = self.cache.get(id, partition.generation, key)?;
+            found.insert(key.clone(), value);
+        }
+        for link in &ahead.links {
+            if let Some(value) = found.get(&link.from)?.clone() {
+                let key = [&link.prefix, &value[..]].concat();
+                let value = self.cache.get(id, partition.generation, &key)?;
+                found.insert(key, value);
+            }
+        }
+        Some((row, found))
+    }
+
+    /// Keeps rows that were read after `begun`, together with this head.
+    pub(crate) fn keep(
+        &mut self,
+        id: PartitionId,
+        row: HeadRow,
+        found: &KnownRows,
+        begun: Instant,
+    ) {
+        if row.state != 0 || !self.is_newest(id, &row) || self.is_in_doubt(id) {
+            return;
+        }
+        let partition = self.partitions.entry(id).or_default();
+        partition.confirmed = partition.confirmed.max(Some(begun));
+        for (key, value) in found {
+            self.cache
+                .insert(id, partition.generation, key, value.clone());
+        }
     }
 
     /// Notes the number of the opening of the newest epoch, if it is recorded.
@@ -232,13 +311,16 @@ impl Partitions {
         partition.durable = row;
         partition.loss = loss;
         partition.is_released = false;
+        partition.forget_rows();
         // No transaction of an earlier epoch can take place any more.
         self.set_in_doubt(id, false);
     }
 
     /// Ends the lease of a partition: every commit that waits, and every later one, is fenced.
     pub(crate) fn end_lease(&mut self, id: PartitionId) {
-        self.partitions.entry(id).or_default().lease = None;
+        let partition = self.partitions.entry(id).or_default();
+        partition.lease = None;
+        partition.forget_rows();
         self.refuse_queued(id, CommitOutcome::Fenced);
     }
 
@@ -269,7 +351,9 @@ impl Partitions {
 
     /// Notes that a transaction has no answer yet, or that its outcome is found out.
     pub(crate) fn set_in_doubt(&mut self, id: PartitionId, is_in_doubt: bool) {
-        self.partitions.entry(id).or_default().is_in_doubt = is_in_doubt;
+        let partition = self.partitions.entry(id).or_default();
+        partition.is_in_doubt = is_in_doubt;
+        partition.forget_rows();
         self.doubts.notify_waiters();
     }
 
@@ -349,6 +433,12 @@ impl Partitions {
 }
 
 impl Partition {
+    /// Makes the rows in the cache unknown.
+    fn forget_rows(&mut self) {
+        self.generation += 1;
+        self.confirmed = None;
+    }
+
     fn needs_lane(&mut self) -> bool {
         !std::mem::replace(&mut self.has_lane, true)
     }
@@ -389,7 +479,7 @@ mod tests {
     const P: PartitionId = PartitionId(1);
 
     fn opened() -> (Partitions, Lease) {
-        let mut partitions = Partitions::default();
+        let mut partitions = Partitions::new(1 << 20);
         let row = HeadRow {
             epoch: 1,
             ..HeadRow::default()

@@ -20,8 +20,9 @@ use tokio_postgres::types::ToSql;
 
 use crate::connector::{Session, explain};
 use crate::followers::FollowerTransaction;
-use crate::head::{DESTROYING, HeadRow, LOST};
+use crate::head::{DESTROYING, HeadRow};
 use crate::pool::{OpenSnapshot, Turn};
+use crate::reads;
 use crate::statements::head_row;
 use crate::store::Shared;
 use crate::wait::block_on_unless;
@@ -58,7 +59,7 @@ impl PostgresSnapshot {
         shared: Arc<Shared>,
         partition: PartitionId,
     ) -> Result<PostgresSnapshot, StoreError> {
-        await_certainty(&shared, partition)?;
+        reads::await_certainty(&shared, partition)?;
         let open = match shared.reuse(partition) {
             Some(open) => open,
             None => begin_for(&shared, &[partition])?.0,
@@ -80,7 +81,7 @@ impl PostgresSnapshot {
             return Ok(Vec::new());
         }
         for &partition in partitions {
-            await_certainty(shared, partition)?;
+            reads::await_certainty(shared, partition)?;
         }
         let (open, rows) = begin_for(shared, partitions)?;
         let transaction = Arc::new(SharedTransaction {
@@ -168,140 +169,45 @@ impl Drop for SharedTransaction {
     }
 }
 
-/// Waits while the outcome of the last transaction of a partition is unknown: rows that may still
-/// be lost are not shown.
-fn await_certainty(shared: &Shared, partition: PartitionId) -> Result<(), StoreError> {
-    let limit = shared.connector.config.read_timeout() / 2;
-    let is_over = |waited| shared.is_over(waited);
-    block_on_unless(certainty(shared, partition), limit, is_over).ok_or_else(|| {
-        shared.unavailable(format!(
-            "partition {partition} cannot be read: the outcome of its last commit is not known yet"
-        ))
-    })
-}
-
-/// Waits while the outcome of the last transaction is unknown.
-async fn certainty(shared: &Shared, partition: PartitionId) {
-    loop {
-        let changes = shared.partitions().doubts();
-        // Made before the look, so that no change between the look and the wait is missed.
-        let changed = changes.notified();
-        if !shared.partitions().is_in_doubt(partition) {
-            return;
-        }
-        changed.await;
-    }
-}
-
 /// Starts a transaction that sees every commit of these partitions answered before, of which there
 /// is at least one. Returns it with the row of the first partition, and the rows of all.
 fn begin_for(
     shared: &Shared,
     partitions: &[PartitionId],
 ) -> Result<(OpenSnapshot, Vec<HeadRow>), StoreError> {
-    let limit = shared.connector.config.read_timeout();
-    let known = |&id: &PartitionId| (id, shared.known(id));
-    let known: Vec<(PartitionId, HeadRow)> = partitions.iter().map(known).collect();
-    let is_over = |waited| shared.connector.outage.is_over(waited);
-    let begun = match block_on_unless(begin(shared, &known), limit, is_over) {
-        Some(Ok(begun)) => begun,
-        Some(Err(detail)) => return Err(shared.unavailable(detail)),
-        None => {
-            let reason = shared.connector.failure().unwrap_or_else(|| {
-                let most = shared.connector.config.read_connections;
-                format!("all {most} connections that read are in use, or a server does not answer")
-            });
-            return Err(shared.unavailable(format!(
-                "no snapshot of partition {} could be taken within {} ms: {reason}",
-                partitions[0],
-                limit.as_millis(),
-            )));
-        }
-    };
-    let mut states = shared.partitions();
-    for (&partition, &row) in partitions.iter().zip(&begun.1) {
-        states.note_shown(partition, row);
-        if states.is_in_doubt(partition) {
-            begun.0.session.mark_broken();
-            return Err(shared.unavailable(format!(
-                "partition {partition} cannot be read: the outcome of a commit became unknown"
-            )));
-        }
-    }
-    Ok(begun)
-}
-
-/// Takes the transaction of another caller, or starts transactions, until one sees what is known to
-/// be durable.
-async fn begin(
-    shared: &Shared,
-    known: &[(PartitionId, HeadRow)],
-) -> Result<(OpenSnapshot, Vec<HeadRow>), String> {
-    let single = match known {
-        [(partition, _)] => Some(*partition),
+    let single = match partitions {
+        [partition] => Some(*partition),
         _ => None,
     };
-    // A transaction that another caller leaves is used if it shows the partition.
-    let (place, mut kept) = match turn(shared).await? {
-        Turn::Place(place) => (place, None),
-        Turn::Open(open) => match single {
-            Some(id) if open.partition == single && shared.is_newest(id, &open) => {
-                let row = open.row;
-                return Ok((*open, vec![row]));
-            }
-            _ => (open.place, Some(open.session)),
-        },
-    };
-    // Otherwise a transaction is started, on another connection after each failure.
-    let limit = shared.connector.config.read_timeout() / 2;
-    let started = Instant::now();
-    let is_behind = |(row, (_, known)): (&HeadRow, &(PartitionId, HeadRow))| {
-        row.state != LOST && row.is_older_than(known)
-    };
-    loop {
-        let (session, in_transaction) = match kept.take() {
-            Some(session) if shared.connector.is_trusted(&session) => (session, true),
-            _ => (place.session().await?, false),
+    let known = shared.known_of(partitions);
+    let begun = async {
+        // A transaction that another caller leaves is used if it shows the partition.
+        let (place, kept) = match reads::turn(shared).await? {
+            Turn::Place(place) => (place, None),
+            Turn::Open(open) => match single {
+                Some(id) if open.partition == single && shared.is_newest(id, &open) => {
+                    let row = open.row;
+                    return Ok((vec![row], *open));
+                }
+                _ => (open.place, Some(open.session)),
+            },
         };
-        let begun = Instant::now();
-        let answer = session.run(begin_on(&session, known, in_transaction));
-        let reason = match answer.await {
-            // An old primary answers reads until it notices that it was replaced.
-            Ok(rows) if rows.iter().zip(known).any(is_behind) => {
-                shared.connector.suspect(session.host);
-                "it has not the commits that were acknowledged before".to_owned()
-            }
-            Ok(rows) => {
-                let open = OpenSnapshot {
-                    place,
-                    session,
-                    partition: single,
-                    row: rows[0],
-                    begun,
-                    seen: Instant::now(),
-                };
-                return Ok((open, rows));
-            }
-            Err(error) => explain(&error),
+        let asked = reads::ask_primary(shared, &known, (place, kept), async |session, is_open| {
+            Ok((begin_on(session, &known, is_open).await?, ()))
+        });
+        let asked = asked.await?;
+        let open = OpenSnapshot {
+            place: asked.place,
+            session: asked.session,
+            partition: single,
+            row: asked.rows[0],
+            begun: asked.begun,
+            seen: Instant::now(),
         };
-        session.mark_broken();
-        if started.elapsed() > limit || shared.connector.outage.is_over(started.elapsed()) {
-            let host = &shared.connector.config.hosts[session.host].address;
-            return Err(format!("{host} gave no snapshot: {reason}"));
-        }
-    }
-}
-
-/// Waits for the right to a connection. If all connections are in use, callers take turns in the
-/// order of their requests, with the connections of idle snapshots first.
-async fn turn(shared: &Shared) -> Result<Turn, String> {
-    match shared.readers.ask() {
-        Ok(place) => Ok(Turn::Place(place)),
-        Err(waiting) => {
-            shared.serve_waiting();
-            waiting.turn().await
-        }
-    }
+        Ok((asked.rows, open))
+    };
+    let (rows, open) = reads::wait_for(shared, partitions, begun)?;
+    Ok((open, rows))
 }
 
 /// Starts a transaction, after the end of the one that is open, and reads the heads: all in one
@@ -351,7 +257,7 @@ impl Snapshot for PostgresSnapshot {
         let rows = self.read(|session| &session.statements.get, &[&number, &keys])?;
         let mut found = HashMap::with_capacity(rows.len());
         for row in &rows {
-            let (key, value) = pair(row).map_err(|error| self.shared.unavailable(error))?;
+            let (key, value) = pair(row, 0).map_err(|error| self.shared.unavailable(error))?;
             found.insert(key, value);
         }
         Ok(keys.iter().map(|key| found.get(*key).cloned()).collect())
@@ -421,7 +327,7 @@ impl Scan<'_> {
             },
             &[&number, &self.start, &self.end, &self.limit],
         )?;
-        let pairs: Result<Vec<_>, _> = rows.iter().map(pair).collect();
+        let pairs: Result<Vec<_>, _> = rows.iter().map(|row| pair(row, 0)).collect();
         let pairs = pairs.map_err(|error| self.snapshot.shared.unavailable(error))?;
         self.is_finished = (pairs.len() as i64) < self.limit;
         if let Some((last, _)) = pairs.last() {
@@ -459,11 +365,11 @@ impl Iterator for Scan<'_> {
     }
 }
 
-/// Returns key and value of a row.
-fn pair(row: &Row) -> Result<(Bytes, Bytes), String> {
+/// Returns key and value of a row, which are in two columns from `first` on.
+pub(crate) fn pair(row: &Row, first: usize) -> Result<(Bytes, Bytes), String> {
     let bytes = |column: usize| -> Result<Bytes, String> {
         let value: &[u8] = row.try_get(column).map_err(|error| explain(&error))?;
         Ok(Bytes::copy_from_slice(value))
     };
-    Ok((bytes(0)?, bytes(1)?))
+    Ok((bytes(first)?, bytes(first + 1)?))
 }

@@ -20,6 +20,7 @@ pub(crate) struct Statements {
     pub(crate) delete: Statement,
     pub(crate) delete_ranges: Statement,
     pub(crate) get: Statement,
+    pub(crate) rows: Statement,
     pub(crate) scan_forward: Statement,
     pub(crate) scan_reverse: Statement,
     pub(crate) start_destroy: Statement,
@@ -50,6 +51,7 @@ impl Statements {
         let (get, forward, reverse) = (sql(GET), sql(SCAN_FORWARD), sql(SCAN_REVERSE));
         let (start, until) = (sql(START_DESTROY), sql(DESTROY_UNTIL));
         let (piece, end) = (sql(DESTROY_PIECE), sql(END_DESTROY));
+        let rows = sql(ROWS);
         let (record, forget, openings) = (sql(RECORD), sql(FORGET), sql(OPENINGS));
         let prepared = tokio::try_join!(
             client.prepare(&open),
@@ -69,6 +71,7 @@ impl Statements {
             client.prepare(&record),
             client.prepare(&forget),
             client.prepare(&openings),
+            client.prepare(&rows),
         );
         let prepared = prepared.map_err(|error| explain(&error))?;
         Ok(Statements {
@@ -90,6 +93,7 @@ impl Statements {
             record: prepared.14,
             forget: prepared.15,
             openings: prepared.16,
+            rows: prepared.17,
         })
     }
 
@@ -138,6 +142,14 @@ const DELETE_RANGES: &str = "DELETE FROM {s}.kv \
                              USING unnest($5::bytea[], $6::bytea[]) AS r(a, b) \
                              WHERE kv.p = $1 AND kv.k >= r.a AND kv.k < r.b AND {at_head}";
 const GET: &str = "SELECT k, v FROM {s}.kv WHERE p = $1 AND k = ANY($2::bytea[])";
+// The head, and rows by their keys: those of $2, and those whose keys are a prefix of $4 followed by
+// the value of a row of $3. The keys are computed once, so that the index finds them.
+const ROWS: &str = "SELECT {columns}, NULL::bytea AS k, NULL::bytea AS v \
+                    FROM {s}.head WHERE p = $1 UNION ALL \
+                    SELECT NULL, NULL, NULL, NULL, NULL, k, v FROM {s}.kv \
+                    WHERE p = $1 AND k = ANY($2::bytea[] || ARRAY(SELECT l.prefix || \
+                    (SELECT f.v FROM {s}.kv AS f WHERE f.p = $1 AND f.k = l.origin) \
+                    FROM unnest($3::bytea[], $4::bytea[]) AS l(origin, prefix)))";
 const SCAN_FORWARD: &str = "SELECT k, v FROM {s}.kv WHERE p = $1 AND k >= $2 AND k < $3 \
                             ORDER BY k LIMIT $4";
 const SCAN_REVERSE: &str = "SELECT k, v FROM {s}.kv WHERE p = $1 AND k >= $2 AND k < $3 \

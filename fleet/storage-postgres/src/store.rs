@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use orrery_model::sync::lock;
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, FollowerLag, Lease, PartitionId, Receipt, Snapshot, Store,
-    StoreError,
+    Capabilities, Commit, CommitOutcome, FollowerLag, Lease, PartitionId, ReadAhead, Receipt,
+    Snapshot, Store, StoreError,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
@@ -21,8 +21,9 @@ use crate::head::HeadRow;
 use crate::idle::Idle;
 use crate::lane;
 use crate::outage::PATIENCE;
-use crate::partitions::{Answer, Partitions, Work};
+use crate::partitions::{Answer, CommitWork, Partitions, Work};
 use crate::pool::Pool;
+use crate::row_snapshot::{KnownRows, RowSnapshot};
 use crate::slot::Ticket;
 use crate::snapshot::PostgresSnapshot;
 use crate::wait::{block_on, block_on_unless};
@@ -173,10 +174,47 @@ impl Shared {
         self.partitions().durable(id)
     }
 
+    /// Returns partitions with their newest rows that are known to be durable.
+    pub(crate) fn known_of(&self, ids: &[PartitionId]) -> Vec<(PartitionId, HeadRow)> {
+        let partitions = self.partitions();
+        ids.iter().map(|&id| (id, partitions.durable(id))).collect()
+    }
+
     /// Notes a row that is durable, before its commits are answered.
     pub(crate) fn note_durable(&self, id: PartitionId, row: HeadRow) {
         self.partitions().note_durable(id, row);
         self.end_idle(id);
+    }
+
+    /// Notes that commits are durable, before they are answered. They were sent after `begun`.
+    pub(crate) fn note_committed(&self, id: PartitionId, work: &CommitWork, begun: Instant) {
+        self.partitions().note_committed(id, work, begun);
+        self.end_idle(id);
+    }
+
+    /// Returns rows from the cache, with the head, if all of them are known.
+    pub(crate) fn cached(
+        &self,
+        id: PartitionId,
+        ahead: &ReadAhead,
+    ) -> Option<(HeadRow, KnownRows)> {
+        let partitions = self.partitions();
+        self.may_reuse(&partitions, id)
+            .then(|| partitions.cached(id, ahead))?
+    }
+
+    /// Keeps rows in the cache that a statement has read after `begun`, together with the head.
+    pub(crate) fn keep(&self, id: PartitionId, row: HeadRow, found: &KnownRows, begun: Instant) {
+        let mut partitions = self.partitions();
+        if self.may_reuse(&partitions, id) {
+            partitions.keep(id, row, found, begun);
+        }
+    }
+
+    /// Returns true if no other process writes a partition.
+    pub(crate) fn may_reuse(&self, partitions: &Partitions, id: PartitionId) -> bool {
+        let options = self.options;
+        options.only_writer || (options.owns_opened && partitions.is_opened(id))
     }
 
     /// Notes the row of a newer epoch; `loss` says which commits are gone.
@@ -323,6 +361,7 @@ impl PostgresStore {
             .build()
             .map_err(|error| failed(format!("cannot start threads: {error}")))?;
         let (reads, writes) = (config.read_connections, config.write_connections);
+        let cache_bytes = config.cache_mb << 20;
         let connector = Connector::new(config, runtime.handle().clone()).map_err(failed)?;
         let connector = Arc::new(connector);
         Ok(PostgresStore {
@@ -335,7 +374,7 @@ impl PostgresStore {
                 options,
                 idle: Idle::default(),
                 runtime: runtime.handle().clone(),
-                partitions: Mutex::new(Partitions::default()),
+                partitions: Mutex::new(Partitions::new(cache_bytes)),
                 is_open: AtomicBool::new(false),
             }),
             runtime: Some(runtime),
@@ -602,6 +641,19 @@ impl Store for PostgresStore {
         let taken = PostgresSnapshot::take_together(&self.shared, partitions)?;
         let boxed = |snapshot| -> Box<dyn Snapshot> { Box::new(snapshot) };
         Ok(taken.into_iter().map(boxed).collect())
+    }
+
+    fn snapshot_ahead(
+        &self,
+        partition: PartitionId,
+        ahead: &ReadAhead,
+    ) -> Result<Box<dyn Snapshot>, StoreError> {
+        if partition == RESERVED {
+            return Err(StoreError::ReservedPartition(partition));
+        }
+        self.shared.check_reads()?;
+        let snapshot = RowSnapshot::take(self.shared.clone(), partition, ahead)?;
+        Ok(Box::new(snapshot))
     }
 
     fn follower_snapshots(

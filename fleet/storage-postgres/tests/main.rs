@@ -14,3 +14,4 @@ mod contract;
 mod faults;
 mod followers;
 mod reuse;
+mod single_rows;

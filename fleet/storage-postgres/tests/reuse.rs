@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::servers::{Server, server};
 use crate::stores::{ALL, P, PartitionWriter, everything, pairs, rows};
-use orrery_storage::{Direction, PartitionId, Store};
+use orrery_storage::{Direction, PartitionId, ReadAhead, Store};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
 use orrery_test_wait::{wait_for, wait_until};
 
@@ -44,6 +44,17 @@ fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 29)
+}
+
+/// The rows that each commit of the history writes.
+const KEYS: [&[u8]; 2] = [b"a", b"\x90a"];
+
+/// Returns the first rows of a commit, to be read ahead.
+fn ahead(count: usize) -> ReadAhead {
+    ReadAhead {
+        keys: KEYS[..count].iter().map(|key| key.to_vec()).collect(),
+        links: Vec::new(),
+    }
 }
 
 /// Promise 9. Several readers look at each partition while its writer commits and opens it again:
@@ -87,6 +98,10 @@ fn read_in_a_random_history(config: &ClusterConfig) {
                             answered.store(writer.lsn, Ordering::SeqCst);
                         }
                         // The writer reads its own commits.
+                        4 => {
+                            let snapshot = store.snapshot_ahead(PartitionId(at), &ahead(2));
+                            assert_eq!(snapshot.unwrap().head().lsn, writer.lsn);
+                        }
                         _ => assert_eq!(
                             store.snapshot(PartitionId(at)).unwrap().head().lsn,
                             writer.lsn
@@ -107,14 +122,24 @@ fn read_in_a_random_history(config: &ClusterConfig) {
                     let at = next_random(&mut random) % PARTITIONS;
                     let least = answered[at as usize].load(Ordering::SeqCst);
                     let shown_before = shown[at as usize].load(Ordering::SeqCst);
-                    let snapshot = store.snapshot(PartitionId(at)).unwrap();
+                    let named = next_random(&mut random) % 4;
+                    let snapshot = match named {
+                        3 => store.snapshot(PartitionId(at)),
+                        named => store.snapshot_ahead(PartitionId(at), &ahead(named as usize)),
+                    };
+                    let snapshot = snapshot.unwrap();
+                    let values = KEYS.map(|key| snapshot.get(key));
+                    // A row that was not named may be read too late.
+                    let Ok(values) = values.into_iter().collect::<Result<Vec<_>, _>>() else {
+                        assert!(named < 2, "all rows were named");
+                        continue;
+                    };
                     let lsn = snapshot.head().lsn;
                     assert!(lsn >= least, "{lsn} after {least} was answered");
                     assert!(lsn >= shown_before, "{lsn} after {shown_before} was shown");
                     shown[at as usize].fetch_max(lsn, Ordering::SeqCst);
                     let expected = (lsn > 0).then(|| lsn.to_be_bytes().to_vec());
-                    for key in [&b"a"[..], b"\x90a"] {
-                        let value = snapshot.get(key).unwrap();
+                    for value in values {
                         assert_eq!(value.map(|value| value.to_vec()), expected);
                     }
                 }

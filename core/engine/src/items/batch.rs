@@ -17,6 +17,7 @@ use crate::items::{
 };
 use crate::ownership::check_all_owned;
 use crate::partition::Partition;
+use crate::partition::row_reader::rows_of_item;
 use crate::partition::session::check_session;
 use crate::partition::transaction::{ReadView, Transaction};
 use crate::partition_request::{
@@ -32,6 +33,7 @@ use orrery_model::partition_key::{Epk, KeyAddress, PartitionKey};
 use orrery_model::words::shortened;
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Json, Kind, Result, limits};
+use orrery_storage::ReadAhead;
 use std::sync::Arc;
 
 /// An operation with its options in the form of a single write.
@@ -67,6 +69,16 @@ enum Task<'a> {
         write: CheckedWrite<'a>,
         minimal: bool,
     },
+}
+
+impl Checked<'_> {
+    /// Returns the rows that the operation is about to read.
+    fn rows(&self, container: &Container) -> ReadAhead {
+        match &self.task {
+            Task::Read { id, .. } => rows_of_item(container.rid(), &self.address, Id::Name(id)),
+            Task::Write { write, .. } => write.rows(container),
+        }
+    }
 }
 
 /// The answer of one operation in a transactional batch, and its work.
@@ -459,9 +471,11 @@ impl Bulk<'_> {
             Some((range, lsn)) if range == partition.id => lsn,
             _ => 0,
         };
-        let snapshot = partition.snapshot_with(own_lsn)?;
-        let lsn = snapshot.head().lsn;
-        check_session(self.options.session, partition, lsn)?;
+        let snapshot = match own_lsn {
+            0 => partition.snapshot_ahead(|| checked.rows(self.container))?,
+            lsn => partition.snapshot_with(lsn)?,
+        };
+        check_session(self.options.session, partition, snapshot.head().lsn)?;
         let world = self.engine.world();
         let mut transaction =
             Transaction::begin(self.container, partition, snapshot.as_ref(), world);
@@ -469,7 +483,7 @@ impl Bulk<'_> {
         *attempt.steps = std::mem::take(&mut transaction.work);
         let reply = result?;
         self.take(&reply)?;
-        attempt.position = Some(partition.position(lsn, None));
+        attempt.position = Some(partition.position(snapshot.head().lsn, None));
         Ok(RequestResult::read(reply))
     }
 
@@ -480,7 +494,7 @@ impl Bulk<'_> {
     ) -> Result<RequestResult<BatchReply>> {
         let partition: &Arc<Partition> = attempt.partition;
         let mut writer = partition.lock()?;
-        let snapshot = partition.snapshot()?;
+        let snapshot = partition.snapshot_ahead(|| checked.rows(self.container))?;
         let world = self.engine.world();
         let mut transaction =
             Transaction::begin(self.container, partition, snapshot.as_ref(), world);

@@ -87,6 +87,12 @@ pub(crate) fn item(epk_prefix: EpkPrefix, number: ItemNumber) -> Vec<u8> {
     key(ITEM, &[&epk_prefix, &number.to_be_bytes()])
 }
 
+/// Returns the beginning of the key of an item row, which goes on with the number as the primary
+/// key row has it.
+pub(crate) fn item_of_any_number(epk_prefix: EpkPrefix) -> Vec<u8> {
+    key(ITEM, &[&epk_prefix])
+}
+
 /// Returns the range of all item rows.
 pub(crate) fn items() -> (Vec<u8>, Vec<u8>) {
     tagged(ITEM)

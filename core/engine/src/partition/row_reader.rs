@@ -17,7 +17,7 @@ use bytes::Bytes;
 use orrery_model::partition_key::KeyAddress;
 use orrery_model::rid::ChildKind;
 use orrery_model::{Result, Rid};
-use orrery_storage::{Direction, Snapshot};
+use orrery_storage::{Direction, Link, ReadAhead, Snapshot};
 
 /// The subject of the error for a damaged row of the change feed.
 const CHANGE: &str = "a row of the change feed";
@@ -87,6 +87,33 @@ pub(crate) fn rows_of_epk_prefix(
         })?;
         Ok(StoredItem { number, row })
     })
+}
+
+/// Returns the rows that decide which item a logical partition has under this id or resource id.
+pub(crate) fn rows_of_item(container: Rid, address: &KeyAddress, id: Id<'_>) -> ReadAhead {
+    let epk = address.epk();
+    let epk_prefix = keys::epk_prefix(epk);
+    let mut ahead = ReadAhead {
+        keys: vec![keys::key_deletion(epk)],
+        links: Vec::new(),
+    };
+    match id {
+        Id::Name(name) => {
+            let primary = keys::primary(epk, name);
+            ahead.links.push(Link {
+                from: primary.clone(),
+                prefix: keys::item_of_any_number(epk_prefix),
+            });
+            ahead.keys.push(primary);
+        }
+        Id::Rid(rid) => {
+            let number = number_of_rid(container, rid);
+            ahead
+                .keys
+                .extend(number.map(|number| keys::item(epk_prefix, number)));
+        }
+    }
+    ahead
 }
 
 /// Returns the number of the item that a resource id names, or `None` if the resource id names

@@ -9,7 +9,8 @@
 use crate::clusters::NamedStore;
 use orrery_model::sync::{read, write};
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, Lease, PartitionId, Receipt, Snapshot, Store, StoreError,
+    Capabilities, Commit, CommitOutcome, Lease, PartitionId, ReadAhead, Receipt, Snapshot, Store,
+    StoreError,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
@@ -139,6 +140,15 @@ impl Store for RoutedStore {
         }
         found.sort_by_key(|(index, _)| *index);
         Ok(found.into_iter().map(|(_, snapshot)| snapshot).collect())
+    }
+
+    fn snapshot_ahead(
+        &self,
+        partition: PartitionId,
+        ahead: &ReadAhead,
+    ) -> Result<Box<dyn Snapshot>, StoreError> {
+        let place = self.place(partition)?;
+        self.store_of(&place).snapshot_ahead(place.number, ahead)
     }
 
     fn destroy(&self, _partition: PartitionId) -> Result<(), StoreError> {

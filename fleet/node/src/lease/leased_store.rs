@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use orrery_model::metrics::HistogramSnapshot;
 use orrery_storage::{
     Capabilities, Commit, CommitOutcome, Damage, DamageReport, FollowerLag, Lease, PartitionId,
-    Pending, Receipt, ScrubProgress, Snapshot, Store, StoreError,
+    Pending, ReadAhead, Receipt, ScrubProgress, Snapshot, Store, StoreError,
 };
 
 use super::RETRY_MS;
@@ -92,6 +92,16 @@ impl Store for LeasedStore {
         let snapshots = self.inner.snapshots(partitions)?;
         self.validity.check()?;
         Ok(snapshots)
+    }
+
+    fn snapshot_ahead(
+        &self,
+        partition: PartitionId,
+        ahead: &ReadAhead,
+    ) -> Result<Box<dyn Snapshot>, StoreError> {
+        let snapshot = self.inner.snapshot_ahead(partition, ahead)?;
+        self.validity.check()?;
+        Ok(snapshot)
     }
 
     // A standby shows a state of the past, and a node without a lease shows it as well as one with.
