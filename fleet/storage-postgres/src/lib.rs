@@ -7,8 +7,9 @@
 //! - `config.rs`: the description of a cluster; `connector.rs` and `patroni.rs`: the way to its
 //!   primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL; `pool.rs`:
 //!   connections that are kept;
-//! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted; `lane.rs`:
-//!   their way to the server; `slot.rs`: their answers;
+//! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted;
+//!   `workers.rs`: their way to the server; `slot.rs`: their answers; `steps.rs`: openings,
+//!   removals, and the look-up of outcomes;
 //! - `batch.rs`, `transaction.rs` and `notices.rs`: several commits as one transaction;
 //! - `reads.rs`: the way of reads to the primary; `snapshot.rs`: whole partitions;
 //!   `row_snapshot.rs`: single rows; `row_cache.rs`: rows that are known; `idle.rs`: their transactions between two callers; `followers.rs`: reads
@@ -30,7 +31,6 @@ mod followers;
 mod head;
 mod history;
 mod idle;
-mod lane;
 mod notices;
 mod outage;
 mod partitions;
@@ -43,9 +43,11 @@ mod schema;
 mod slot;
 mod snapshot;
 mod statements;
+mod steps;
 mod store;
 mod transaction;
 mod wait;
+mod workers;
 
 pub use config::{ClusterConfig, ConfigError, HostConfig, Tls};
 pub use store::{PostgresStore, PreparedStore, StoreOptions};

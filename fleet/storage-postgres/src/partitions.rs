@@ -1,8 +1,8 @@
 //! The queues of the partitions: which commits are accepted, in which order they go to the server,
 //! and what is known to be durable.
 //!
-//! One lane works on a partition at a time, so its commits reach the server one after another. All
-//! state of a partition is behind one lock, so that comparing the head and moving it forward are
+//! One worker at a time has the work of a partition, so its commits reach the server one after
+//! another. All state of a partition is behind one lock, so that comparing the head and moving it forward are
 //! one step. Nothing here waits for the server.
 
 use std::collections::{HashMap, VecDeque};
@@ -20,6 +20,14 @@ use crate::row_cache::RowCache;
 use crate::row_snapshot::KnownRows;
 use crate::slot::Slot;
 
+/// The workers of a store. Few of them gather more commits in each transaction; with one, nothing is
+/// sent while the server writes its log.
+const MOST_WORKERS: usize = 3;
+/// The most partitions, bytes and keys of a transaction for several partitions. The commits of one
+/// partition may be larger.
+const GROUP_PARTITIONS: usize = 32;
+const GROUP_BYTES: usize = 1 << 20;
+const GROUP_KEYS: usize = 4_096;
 /// The bytes of commits that may wait for the server.
 const MOST_QUEUED_BYTES: usize = 64 << 20;
 /// Milliseconds that a refused caller is told to wait.
@@ -28,17 +36,23 @@ const BUSY_RETRY_MS: u64 = 100;
 /// The answer to a task that is no commit; an error is a sentence.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, String>>;
 
-/// The next work of a lane for its partition.
+/// Work of a partition that is no commit.
 pub(crate) enum Work {
-    /// Several commits as one transaction.
-    Commits(CommitWork),
     Open(Answer<Lease>),
     Destroy(Answer<()>),
     Barrier(Answer<()>),
 }
 
-/// Commits that are sent together.
+/// The work that a worker has taken.
+pub(crate) enum Taken {
+    /// Commits of different partitions, which are sent together.
+    Commits(Vec<CommitWork>),
+    Other(PartitionId, Work),
+}
+
+/// Commits of one partition that are sent together.
 pub(crate) struct CommitWork {
+    pub(crate) id: PartitionId,
     pub(crate) from: HeadRow,
     pub(crate) to: HeadRow,
     pub(crate) batch: Batch,
@@ -53,6 +67,18 @@ enum Task {
         slot: Arc<Slot>,
     },
     Other(Work),
+}
+
+/// The way of a partition's work to the server.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    /// There is no work.
+    #[default]
+    Idle,
+    /// The work waits for a worker.
+    Ready,
+    /// A worker has the first of the work.
+    UnderWay,
 }
 
 #[derive(Default)]
@@ -70,8 +96,7 @@ struct Partition {
     /// Acknowledged commits are gone, as this sentence says.
     loss: Option<String>,
     queue: VecDeque<Task>,
-    /// A lane works on the queue.
-    has_lane: bool,
+    stage: Stage,
     /// The server may show rows of a transaction that is not known to be durable.
     is_in_doubt: bool,
     /// Another process may write the partition until it is opened again.
@@ -86,6 +111,10 @@ struct Partition {
 pub(crate) struct Partitions {
     partitions: HashMap<PartitionId, Partition>,
     cache: RowCache,
+    /// The partitions whose work waits for a worker.
+    ready: VecDeque<PartitionId>,
+    workers: usize,
+    most_workers: usize,
     queued_bytes: usize,
     /// The number of accepted commits that are not known to be durable, and never will be.
     failed: u64,
@@ -94,18 +123,22 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
-    /// Creates a state without partitions, for a cache of this many bytes.
-    pub(crate) fn new(cache_bytes: u64) -> Partitions {
+    /// Creates a state without partitions, for a cache of this many bytes and as many workers as
+    /// there may be `connections`.
+    pub(crate) fn new(cache_bytes: u64, connections: usize) -> Partitions {
         Partitions {
             partitions: HashMap::new(),
             cache: RowCache::new(cache_bytes),
+            ready: VecDeque::new(),
+            workers: 0,
+            most_workers: connections.min(MOST_WORKERS),
             queued_bytes: 0,
             failed: 0,
             doubts: Arc::default(),
         }
     }
 
-    /// Accepts a commit. Returns its slot, and true if a lane must be started.
+    /// Accepts a commit. Returns its slot, and true if a worker must be started.
     pub(crate) fn submit(
         &mut self,
         lease: &Lease,
@@ -138,7 +171,7 @@ impl Partitions {
             bytes,
             slot: slot.clone(),
         });
-        Ok((slot, partition.needs_lane()))
+        Ok((slot, self.wake(lease.partition())))
     }
 
     /// Returns the answer to a commit while too many bytes wait.
@@ -148,7 +181,7 @@ impl Partitions {
         })
     }
 
-    /// Queues a task behind the commits that were accepted. Returns true if a lane must be started.
+    /// Queues a task behind the commits that were accepted. Returns true if a worker must be started.
     pub(crate) fn push(&mut self, id: PartitionId, work: Work) -> bool {
         let partition = self.partitions.entry(id).or_default();
         if !matches!(work, Work::Barrier(_)) {
@@ -156,29 +189,104 @@ impl Partitions {
             partition.lease = None;
         }
         partition.queue.push_back(Task::Other(work));
-        partition.needs_lane()
+        self.wake(id)
+    }
+
+    /// Makes a partition that has work wait for a worker. Returns true if a worker must be started.
+    fn wake(&mut self, id: PartitionId) -> bool {
+        let partition = self.partitions.entry(id).or_default();
+        if partition.stage == Stage::Idle {
+            partition.stage = Stage::Ready;
+            self.ready.push_back(id);
+        }
+        self.needs_worker()
+    }
+
+    /// Returns true, and counts a further worker, if one is needed.
+    pub(crate) fn needs_worker(&mut self) -> bool {
+        let is_needed = !self.ready.is_empty() && self.workers < self.most_workers;
+        self.workers += usize::from(is_needed);
+        is_needed
     }
 
     /// Returns the partitions that have commits on their way.
     pub(crate) fn busy(&self) -> Vec<PartitionId> {
-        let busy = self.partitions.iter().filter(|(_, p)| p.has_lane);
+        let busy = self
+            .partitions
+            .iter()
+            .filter(|(_, p)| p.stage != Stage::Idle);
         busy.map(|(id, _)| *id).collect()
     }
 
-    /// Ends a lane if its partition has no work left.
-    pub(crate) fn end_lane(&mut self, id: PartitionId) -> bool {
-        let Some(partition) = self.partitions.get_mut(&id) else {
-            return true;
-        };
-        partition.has_lane = !partition.queue.is_empty();
-        !partition.has_lane
+    /// Ends a worker if no partition waits.
+    pub(crate) fn end_worker(&mut self) -> bool {
+        let is_ended = self.ready.is_empty();
+        self.workers -= usize::from(is_ended);
+        is_ended
     }
 
-    /// Takes the next work of a partition: a task, or all commits that fit one transaction.
-    pub(crate) fn take(&mut self, id: PartitionId) -> Option<Work> {
+    /// Takes the next work: that of one partition, or commits of several that fit one transaction.
+    pub(crate) fn take(&mut self) -> Option<Taken> {
+        let mut group: Vec<CommitWork> = Vec::new();
+        let mut room = Room {
+            bytes: Limits::ENVELOPE.commit_bytes,
+            keys: Limits::ENVELOPE.commit_keys,
+        };
+        // Partitions whose work does not go along stay in their order.
+        let mut left = VecDeque::new();
+        while group.len() < GROUP_PARTITIONS
+            && let Some(id) = self.ready.pop_front()
+        {
+            if !group.is_empty() && !self.fits(id, &room) {
+                left.push_back(id);
+                continue;
+            }
+            if let Some(work) = self.take_other(id) {
+                return Some(Taken::Other(id, work));
+            }
+            match self.take_commits(id, &mut room) {
+                Some(work) => {
+                    room.bytes = room.bytes.min(GROUP_BYTES);
+                    room.keys = room.keys.min(GROUP_KEYS);
+                    group.push(work);
+                }
+                // All of its commits were fenced.
+                None => self.end_work(id),
+            }
+        }
+        left.append(&mut self.ready);
+        self.ready = left;
+        (!group.is_empty()).then_some(Taken::Commits(group))
+    }
+
+    /// Returns true if the next work of a partition is a commit for which there is room.
+    fn fits(&self, id: PartitionId, room: &Room) -> bool {
+        let partition = self.partitions.get(&id);
+        match partition.and_then(|partition| partition.queue.front()) {
+            Some(Task::Commit { commit, bytes, .. }) => room.has(commit, *bytes),
+            _ => false,
+        }
+    }
+
+    /// Takes the next work of a partition if it is no commit.
+    fn take_other(&mut self, id: PartitionId) -> Option<Work> {
         let partition = self.partitions.get_mut(&id)?;
-        let mut work: Option<CommitWork> = None;
-        let (mut batch_bytes, mut batch_keys) = (0, 0);
+        match partition.queue.pop_front()? {
+            Task::Other(work) => {
+                partition.stage = Stage::UnderWay;
+                Some(work)
+            }
+            commit => {
+                partition.queue.push_front(commit);
+                None
+            }
+        }
+    }
+
+    /// Takes the next commits of a partition, as many as there is room for, but at least one.
+    fn take_commits(&mut self, id: PartitionId, room: &mut Room) -> Option<CommitWork> {
+        let partition = self.partitions.get_mut(&id)?;
+        let mut taken: Option<CommitWork> = None;
         while let Some(task) = partition.queue.pop_front() {
             let (epoch, commit, bytes, slot) = match task {
                 Task::Commit {
@@ -187,7 +295,6 @@ impl Partitions {
                     bytes,
                     slot,
                 } => (epoch, commit, bytes, slot),
-                Task::Other(other) if work.is_none() => return Some(other),
                 other => {
                     partition.queue.push_front(other);
                     break;
@@ -200,11 +307,7 @@ impl Partitions {
                 slot.answer(CommitOutcome::Fenced);
                 continue;
             }
-            let keys = commit.puts.len() + commit.deletes.len() + commit.range_deletes.len();
-            (batch_bytes, batch_keys) = (batch_bytes + bytes, batch_keys + keys);
-            let limits = Limits::ENVELOPE;
-            let is_full = batch_bytes > limits.commit_bytes || batch_keys > limits.commit_keys;
-            if is_full && work.is_some() {
+            if taken.is_some() && !room.has(&commit, bytes) {
                 partition.queue.push_front(Task::Commit {
                     epoch,
                     commit,
@@ -213,14 +316,30 @@ impl Partitions {
                 });
                 break;
             }
+            room.fill(&commit, bytes);
             self.queued_bytes -= bytes;
             let from = partition.durable;
-            let work = work.get_or_insert_with(|| CommitWork::after(from));
+            let work = taken.get_or_insert_with(|| CommitWork::after(id, from));
             (work.to.lsn, work.to.token) = (commit.new_lsn, commit.token);
             work.batch.add(commit);
             work.slots.push(slot);
         }
-        work.map(Work::Commits)
+        if taken.is_some() {
+            partition.stage = Stage::UnderWay;
+        }
+        taken
+    }
+
+    /// Ends the work that a worker has taken. A partition that has more work waits again.
+    pub(crate) fn end_work(&mut self, id: PartitionId) {
+        let partition = self.partitions.entry(id).or_default();
+        partition.stage = match partition.queue.is_empty() {
+            true => Stage::Idle,
+            false => {
+                self.ready.push_back(id);
+                Stage::Ready
+            }
+        };
     }
 
     /// Notes a row that is durable. Commits go on under the same lease.
@@ -231,7 +350,8 @@ impl Partitions {
     }
 
     /// Notes that commits are durable, which were sent after `begun`. The rows in the cache follow.
-    pub(crate) fn note_committed(&mut self, id: PartitionId, work: &CommitWork, begun: Instant) {
+    pub(crate) fn note_committed(&mut self, work: &CommitWork, begun: Instant) {
+        let id = work.id;
         let partition = self.partitions.entry(id).or_default();
         partition.durable = work.to;
         partition.confirmed = Some(begun);
@@ -337,15 +457,15 @@ impl Partitions {
         partition.is_some_and(|p| p.lease.is_some())
     }
 
-    /// Ends the lane of a partition whose work was broken off: nothing that waits is sent, and the
-    /// lease is over.
-    pub(crate) fn abandon_lane(&mut self, id: PartitionId) {
+    /// Ends the work of a partition that was broken off: nothing that waits is sent, and the lease
+    /// is over.
+    pub(crate) fn abandon_work(&mut self, id: PartitionId) {
         self.end_lease(id);
         let partition = self.partitions.entry(id).or_default();
         // The callers of other tasks learn of it because their answers are dropped.
         partition.queue.clear();
-        partition.has_lane = false;
-        // The lane may have sent a transaction.
+        partition.stage = Stage::Idle;
+        // The worker may have sent a transaction.
         self.set_in_doubt(id, true);
     }
 
@@ -438,15 +558,33 @@ impl Partition {
         self.generation += 1;
         self.confirmed = None;
     }
+}
 
-    fn needs_lane(&mut self) -> bool {
-        !std::mem::replace(&mut self.has_lane, true)
+/// The room that is left in a transaction.
+struct Room {
+    bytes: usize,
+    keys: usize,
+}
+
+fn keys_of(commit: &Commit) -> usize {
+    commit.puts.len() + commit.deletes.len() + commit.range_deletes.len()
+}
+
+impl Room {
+    fn has(&self, commit: &Commit, bytes: usize) -> bool {
+        bytes <= self.bytes && keys_of(commit) <= self.keys
+    }
+
+    fn fill(&mut self, commit: &Commit, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.keys = self.keys.saturating_sub(keys_of(commit));
     }
 }
 
 impl CommitWork {
-    fn after(from: HeadRow) -> CommitWork {
+    fn after(id: PartitionId, from: HeadRow) -> CommitWork {
         CommitWork {
+            id,
             from,
             to: from,
             batch: Batch::default(),
@@ -464,7 +602,7 @@ impl CommitWork {
 
 impl Drop for CommitWork {
     fn drop(&mut self) {
-        // The lane was broken off between the transaction and its answer.
+        // The work was broken off between the transaction and its answer.
         self.answer(CommitOutcome::Unknown);
     }
 }
@@ -479,7 +617,7 @@ mod tests {
     const P: PartitionId = PartitionId(1);
 
     fn opened() -> (Partitions, Lease) {
-        let mut partitions = Partitions::new(1 << 20);
+        let mut partitions = Partitions::new(1 << 20, 8);
         let row = HeadRow {
             epoch: 1,
             ..HeadRow::default()
@@ -499,22 +637,127 @@ mod tests {
     }
 
     #[test]
-    fn commits_of_a_lane_that_was_broken_off_are_answered() {
+    fn commits_whose_work_was_broken_off_are_answered() {
         let (mut partitions, lease) = opened();
         let sent = submit(&mut partitions, &lease, 1);
-        let work = partitions.take(P);
+        let work = partitions.take();
         let queued = submit(&mut partitions, &lease, 2);
         let (sender, mut barrier) = oneshot::channel();
         partitions.push(P, Work::Barrier(sender));
-        partitions.abandon_lane(P);
+        partitions.abandon_work(P);
         drop(work);
         assert_eq!(sent.wait(), CommitOutcome::Unknown);
         assert_eq!(queued.wait(), CommitOutcome::Fenced);
         assert!(barrier.try_recv().is_err(), "the barrier has no answer");
         assert_eq!(partitions.queued_bytes, 0);
         assert!(partitions.is_in_doubt(P));
-        // The next task starts a lane again.
+        // The next task waits for a worker again.
         let (sender, _receiver) = oneshot::channel();
-        assert!(partitions.push(P, Work::Open(sender)));
+        partitions.push(P, Work::Open(sender));
+        assert!(matches!(
+            partitions.take(),
+            Some(Taken::Other(P, Work::Open(_)))
+        ));
+    }
+
+    /// Returns rows with values of some bytes together.
+    fn rows_of(bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let values = vec![0; bytes];
+        let values = values.chunks(1 << 15).map(<[u8]>::to_vec);
+        let keys = (0..u32::MAX).map(|n| n.to_be_bytes().to_vec());
+        keys.zip(values).collect()
+    }
+
+    /// Opens some partitions, and submits a commit of some bytes to each.
+    fn submitted(bytes_of_each: &[usize]) -> Partitions {
+        let mut partitions = Partitions::new(0, 8);
+        for (n, &bytes) in (1..).zip(bytes_of_each) {
+            let (id, row) = (
+                PartitionId(n),
+                HeadRow {
+                    epoch: 1,
+                    ..HeadRow::default()
+                },
+            );
+            partitions.note_epoch(id, row, None);
+            let commit = Commit {
+                new_lsn: 1,
+                puts: rows_of(bytes),
+                ..Commit::default()
+            };
+            let submitted = partitions.submit(&Lease::new(id, 1, row.head()), commit);
+            assert!(submitted.is_ok());
+        }
+        partitions
+    }
+
+    /// Returns the numbers of the partitions whose commits a worker takes.
+    fn take_commits(partitions: &mut Partitions) -> Vec<u64> {
+        match partitions.take() {
+            Some(Taken::Commits(works)) => works.iter().map(|work| work.id.0).collect(),
+            Some(Taken::Other(..)) => panic!("other work"),
+            None => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn commits_of_partitions_go_together_as_far_as_they_fit_one_transaction() {
+        let most = GROUP_BYTES;
+        let mut partitions = submitted(&[1, most, 2, most + most / 2, 3]);
+        assert_eq!(take_commits(&mut partitions), [1, 3, 5]);
+        assert_eq!(take_commits(&mut partitions), [2]);
+        // A commit that is larger than a group goes alone.
+        assert_eq!(take_commits(&mut partitions), [4]);
+        assert_eq!(take_commits(&mut partitions), [0u64; 0]);
+
+        let mut partitions = submitted(&[1; GROUP_PARTITIONS + 2]);
+        assert_eq!(take_commits(&mut partitions).len(), GROUP_PARTITIONS);
+        assert_eq!(take_commits(&mut partitions).len(), 2);
+    }
+
+    #[test]
+    fn other_work_goes_alone_and_a_partition_under_way_waits() {
+        let mut partitions = submitted(&[1, 1, 1]);
+        let (sender, _receiver) = oneshot::channel();
+        let id = PartitionId(9);
+        partitions.push(id, Work::Barrier(sender));
+        assert_eq!(take_commits(&mut partitions), [1, 2, 3]);
+        assert!(matches!(
+            partitions.take(),
+            Some(Taken::Other(_, Work::Barrier(_)))
+        ));
+
+        // The next commit of a partition waits for the end of the one before.
+        let mut partitions = submitted(&[1, 1]);
+        assert_eq!(take_commits(&mut partitions), [1, 2]);
+        let lease = Lease::new(PartitionId(1), 1, Head::default());
+        let next = Commit {
+            expect_lsn: 1,
+            new_lsn: 2,
+            ..Commit::default()
+        };
+        assert!(partitions.submit(&lease, next).is_ok());
+        assert_eq!(take_commits(&mut partitions), [0u64; 0]);
+        partitions.end_work(PartitionId(1));
+        partitions.end_work(PartitionId(2));
+        assert_eq!(partitions.busy(), [PartitionId(1)]);
+        assert_eq!(take_commits(&mut partitions), [1]);
+    }
+
+    #[test]
+    fn no_more_workers_are_started_than_there_may_be() {
+        let mut partitions = submitted(&[1]);
+        assert_eq!(partitions.workers, 1);
+        for n in 2..20 {
+            let (sender, _receiver) = oneshot::channel();
+            partitions.push(PartitionId(n), Work::Barrier(sender));
+        }
+        assert_eq!(partitions.workers, MOST_WORKERS);
+        assert!(!partitions.end_worker(), "partitions wait");
+        while partitions.take().is_some() {}
+        for left in (0..MOST_WORKERS).rev() {
+            assert!(partitions.end_worker());
+            assert_eq!(partitions.workers, left);
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! The SQL of the store, and its prepared form. `schema.sql` has the rules of the dialect.
 
-use orrery_storage::PartitionId;
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::connector::explain;
 use crate::head::{HeadRow, hex};
+use crate::partitions::CommitWork;
 
 /// The prepared statements of a connection.
 pub(crate) struct Statements {
@@ -17,6 +17,7 @@ pub(crate) struct Statements {
     pub(crate) mark_lost: Statement,
     pub(crate) head: Statement,
     pub(crate) put: Statement,
+    pub(crate) put_many: Statement,
     pub(crate) delete: Statement,
     pub(crate) delete_ranges: Statement,
     pub(crate) get: Statement,
@@ -51,7 +52,7 @@ impl Statements {
         let (get, forward, reverse) = (sql(GET), sql(SCAN_FORWARD), sql(SCAN_REVERSE));
         let (start, until) = (sql(START_DESTROY), sql(DESTROY_UNTIL));
         let (piece, end) = (sql(DESTROY_PIECE), sql(END_DESTROY));
-        let rows = sql(ROWS);
+        let (rows, put_many) = (sql(ROWS), sql(PUT_MANY));
         let (record, forget, openings) = (sql(RECORD), sql(FORGET), sql(OPENINGS));
         let prepared = tokio::try_join!(
             client.prepare(&open),
@@ -72,6 +73,7 @@ impl Statements {
             client.prepare(&forget),
             client.prepare(&openings),
             client.prepare(&rows),
+            client.prepare(&put_many),
         );
         let prepared = prepared.map_err(|error| explain(&error))?;
         Ok(Statements {
@@ -94,25 +96,37 @@ impl Statements {
             forget: prepared.15,
             openings: prepared.16,
             rows: prepared.17,
+            put_many: prepared.18,
         })
     }
 
-    /// Returns the text that starts a transaction and moves the head. One text, so that the head
-    /// cannot move outside of a transaction if `BEGIN` fails. The token is compared too: a cluster
-    /// that lost commits may come to the same epoch and number by other commits.
-    pub(crate) fn move_head(&self, partition: PartitionId, from: &HeadRow, to: &HeadRow) -> String {
+    /// Returns the text that starts a transaction and moves heads, and returns the partitions whose
+    /// heads were moved. One text, so that no head can move outside of a transaction if `BEGIN`
+    /// fails. The tokens are compared too: a cluster that lost commits may come to the same epoch
+    /// and number by other commits.
+    pub(crate) fn move_heads(&self, works: &[CommitWork]) -> String {
+        let mut rows = Vec::with_capacity(works.len());
+        for CommitWork { id, from, to, .. } in works {
+            rows.push(format!(
+                "({}::bigint, {}::bigint, {}::bigint, {}::bigint, '{}'::bytea, {}::bigint, \
+                 '{}'::bytea)",
+                id.0 as i64,
+                from.incarnation as i64,
+                from.epoch as i64,
+                from.lsn as i64,
+                hex(&from.token),
+                to.lsn as i64,
+                hex(&to.token),
+            ));
+        }
         format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE {}.head SET lsn = {}, token = '{}' \
-             WHERE p = {} AND incarnation = {} AND epoch = {} AND lsn = {} AND token = '{}' \
-             AND state = 0",
+            "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE {}.head AS h \
+             SET lsn = d.new_lsn, token = d.new_token FROM (VALUES {}) \
+             AS d(p, incarnation, epoch, lsn, token, new_lsn, new_token) \
+             WHERE h.p = d.p AND h.incarnation = d.incarnation AND h.epoch = d.epoch \
+             AND h.lsn = d.lsn AND h.token = d.token AND h.state = 0 RETURNING h.p",
             self.schema,
-            to.lsn as i64,
-            hex(&to.token),
-            partition.0 as i64,
-            from.incarnation as i64,
-            from.epoch as i64,
-            from.lsn as i64,
-            hex(&from.token),
+            rows.join(", "),
         )
     }
 }
@@ -137,6 +151,14 @@ const HEAD: &str = "SELECT {columns} FROM {s}.head WHERE p = $1";
 const PUT: &str = "INSERT INTO {s}.kv (p, k, v) \
                    SELECT $1, d.k, d.v FROM unnest($5::bytea[], $6::bytea[]) AS d(k, v) \
                    WHERE {at_head} ON CONFLICT (p, k) DO UPDATE SET v = excluded.v";
+// Rows of several partitions, in those whose heads are at the commit.
+const PUT_MANY: &str = "INSERT INTO {s}.kv (p, k, v) SELECT d.p, d.k, d.v \
+                        FROM unnest($5::bigint[], $6::bytea[], $7::bytea[]) AS d(p, k, v) \
+                        WHERE d.p IN (SELECT h.p FROM {s}.head AS h, \
+                        unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) \
+                        AS m(p, epoch, lsn, token) WHERE h.p = m.p AND h.epoch = m.epoch \
+                        AND h.lsn = m.lsn AND h.token = m.token) \
+                        ON CONFLICT (p, k) DO UPDATE SET v = excluded.v";
 const DELETE: &str = "DELETE FROM {s}.kv WHERE p = $1 AND k = ANY($5::bytea[]) AND {at_head}";
 const DELETE_RANGES: &str = "DELETE FROM {s}.kv \
                              USING unnest($5::bytea[], $6::bytea[]) AS r(a, b) \

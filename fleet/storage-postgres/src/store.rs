@@ -19,14 +19,15 @@ use crate::connector::{Connector, Purpose, explain};
 use crate::followers::{self, Followers};
 use crate::head::HeadRow;
 use crate::idle::Idle;
-use crate::lane;
 use crate::outage::PATIENCE;
 use crate::partitions::{Answer, CommitWork, Partitions, Work};
 use crate::pool::Pool;
 use crate::row_snapshot::{KnownRows, RowSnapshot};
 use crate::slot::Ticket;
 use crate::snapshot::PostgresSnapshot;
+use crate::steps;
 use crate::wait::{block_on, block_on_unless};
+use crate::workers;
 
 /// Milliseconds that a caller is told to wait for a primary.
 pub(crate) const RETRY_MS: u64 = 1_000;
@@ -46,7 +47,7 @@ const TEST_TIMEOUT: Duration = Duration::from_millis(500);
 const TEST_PERIOD: Duration = Duration::from_secs(5);
 /// The threads of a store.
 const THREADS: usize = 2;
-/// The time for a task that a lane performs; the lane itself gives up much earlier, except for the
+/// The time for a task that a worker performs; it gives up much earlier itself, except for the
 /// deletion of many rows.
 const TASK_TIMEOUT: Duration = Duration::from_secs(4 * 3_600);
 /// The time for which a measured size is good.
@@ -147,7 +148,7 @@ async fn test_prepared(shared: &Shared, wanted: impl Fn(usize) -> bool + Copy) {
     );
 }
 
-/// The parts that the calls, the lanes and the snapshots of a store share.
+/// The parts that the calls, the workers and the snapshots of a store share.
 pub(crate) struct Shared {
     pub(crate) connector: Arc<Connector>,
     pub(crate) options: StoreOptions,
@@ -187,9 +188,9 @@ impl Shared {
     }
 
     /// Notes that commits are durable, before they are answered. They were sent after `begun`.
-    pub(crate) fn note_committed(&self, id: PartitionId, work: &CommitWork, begun: Instant) {
-        self.partitions().note_committed(id, work, begun);
-        self.end_idle(id);
+    pub(crate) fn note_committed(&self, work: &CommitWork, begun: Instant) {
+        self.partitions().note_committed(work, begun);
+        self.end_idle(work.id);
     }
 
     /// Returns rows from the cache, with the head, if all of them are known.
@@ -281,15 +282,20 @@ impl Shared {
         self.connector.outage.is_over(waited) || self.connector.stall.is_over(waited)
     }
 
-    /// Queues work, and starts a lane if the partition has none.
+    /// Queues work, and starts a worker if one is needed.
     fn push(self: &Arc<Self>, id: PartitionId, work: Work) {
-        if self.partitions().push(id, work) {
-            self.start_lane(id);
+        let needs_worker = self.partitions().push(id, work);
+        if needs_worker {
+            self.runtime.spawn(workers::run(self.clone()));
         }
     }
 
-    fn start_lane(self: &Arc<Self>, id: PartitionId) {
-        self.runtime.spawn(lane::run(self.clone(), id));
+    /// Starts a worker if one is needed.
+    pub(crate) fn start_worker(self: &Arc<Self>) {
+        let needs_worker = self.partitions().needs_worker();
+        if needs_worker {
+            self.runtime.spawn(workers::run(self.clone()));
+        }
     }
 }
 
@@ -374,7 +380,7 @@ impl PostgresStore {
                 options,
                 idle: Idle::default(),
                 runtime: runtime.handle().clone(),
-                partitions: Mutex::new(Partitions::new(cache_bytes)),
+                partitions: Mutex::new(Partitions::new(cache_bytes, writes)),
                 is_open: AtomicBool::new(false),
             }),
             runtime: Some(runtime),
@@ -441,14 +447,14 @@ impl PostgresStore {
         }
     }
 
-    /// Waits for the answer of a lane, which may be busy with the outcome of a commit. The wait
+    /// Waits for the answer of a worker, which may be busy with the outcome of a commit. The wait
     /// ends early while the cluster is away.
     fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
         let is_over = |waited| self.shared.is_over(waited);
         block_on_unless(answer, TASK_TIMEOUT, is_over)?.ok()
     }
 
-    /// Returns the reason why a lane gave no answer.
+    /// Returns the reason why a worker gave no answer.
     fn no_answer(&self) -> String {
         let reason = self.shared.connector.failure();
         reason.unwrap_or_else(|| "there was no answer".to_owned())
@@ -536,7 +542,7 @@ impl PostgresStore {
 /// have sent. The store is open then.
 async fn open_shared(shared: Arc<Shared>) -> Result<(), String> {
     for (id, epoch) in unfinished_removals(shared.clone()).await? {
-        let work = lane::complete_removal(shared.clone(), id, epoch);
+        let work = steps::complete_removal(shared.clone(), id, epoch);
         shared.runtime.spawn(work);
     }
     if shared.options.only_writer {
@@ -607,13 +613,14 @@ impl Store for PostgresStore {
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
         if self.shared.check_writes().is_err() {
-            return Receipt::ready(lane::unavailable());
+            return Receipt::ready(steps::unavailable());
         }
         let accepted = self.shared.partitions().submit(lease, commit);
         match accepted {
-            Ok((slot, needs_lane)) => {
-                if needs_lane {
-                    self.shared.start_lane(lease.partition());
+            Ok((slot, needs_worker)) => {
+                if needs_worker {
+                    let worker = workers::run(self.shared.clone());
+                    self.shared.runtime.spawn(worker);
                 }
                 Receipt::pending(Ticket(slot))
             }
@@ -723,7 +730,7 @@ impl Store for PostgresStore {
 
     fn refusal(&self, _may_use_reserve: bool) -> Option<CommitOutcome> {
         if self.shared.check_writes().is_err() {
-            return Some(lane::unavailable());
+            return Some(steps::unavailable());
         }
         self.shared.partitions().refusal()
     }

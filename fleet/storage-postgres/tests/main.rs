@@ -13,5 +13,6 @@ mod connecting;
 mod contract;
 mod faults;
 mod followers;
+mod groups;
 mod reuse;
 mod single_rows;

@@ -1,5 +1,5 @@
-//! The lane of a partition: sends its work to the server, one transaction after another, and finds
-//! out what became of a transaction that was not answered.
+//! Steps of one partition at the server: its opening and its removal, and the look-up of a
+//! transaction that was not answered.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,16 +13,13 @@ use tokio_postgres::types::ToSql;
 use crate::connector::{Session, explain};
 use crate::head::{DESTROYING, HeadRow, LOST};
 use crate::history::{self, Opening};
-use crate::partitions::{Answer, CommitWork, Work};
+use crate::partitions::CommitWork;
 use crate::pool::{Place, Pool};
 use crate::statements::head_row;
 use crate::store::{RETRY_MS, Shared};
-use crate::transaction::{self, Verdict};
 
 /// The pause between two attempts to reach a server.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Milliseconds that a caller is told to wait after a commit that a server has refused.
-const REFUSED_RETRY_MS: u64 = 10_000;
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// The time between two looks whether the wait for a connection is over.
 const LOOK: Duration = Duration::from_millis(250);
 /// The time for the deletion of all rows of a partition.
@@ -48,81 +45,6 @@ enum Step {
 /// The row after a step, and the openings of the partition if the step is one.
 type Found = (HeadRow, Vec<Opening>);
 
-/// A lane at work. Dropping it before its end leaves no caller without an answer.
-struct Lane {
-    shared: Arc<Shared>,
-    id: PartitionId,
-    is_ended: bool,
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        if !self.is_ended {
-            self.shared.partitions().abandon_lane(self.id);
-        }
-    }
-}
-
-/// Works on a partition until its queue is empty.
-pub(crate) async fn run(shared: Arc<Shared>, id: PartitionId) {
-    let mut lane = Lane {
-        shared: shared.clone(),
-        id,
-        is_ended: false,
-    };
-    loop {
-        lane.is_ended = shared.partitions().end_lane(id);
-        if lane.is_ended {
-            return;
-        }
-        let found = session(&shared).await;
-        // Taken only now, so that all commits that came meanwhile go along.
-        let work = shared.partitions().take(id);
-        match (work, found) {
-            (None, Ok((place, session))) => place.give_back(session),
-            (None, Err(_)) => {}
-            (Some(work), found) => do_work(&shared, id, work, found).await,
-        }
-    }
-}
-
-async fn do_work(
-    shared: &Arc<Shared>,
-    id: PartitionId,
-    work: Work,
-    found: Result<(Place, Session), String>,
-) {
-    match (work, found) {
-        (Work::Commits(work), Ok((place, session))) => {
-            commit(shared, id, work, place, session).await;
-        }
-        (Work::Commits(work), Err(_)) => refuse(shared, id, &work, unavailable()),
-        (Work::Barrier(answer), found) => {
-            if let Ok((place, session)) = found {
-                place.give_back(session);
-            }
-            reply(answer, Ok(()));
-        }
-        (Work::Open(answer), Ok((place, session))) => {
-            place.give_back(session);
-            drop(place);
-            reply(answer, open(shared, id).await);
-        }
-        (Work::Destroy(answer), Ok((place, session))) => {
-            place.give_back(session);
-            drop(place);
-            reply(answer, destroy(shared, id).await);
-        }
-        (Work::Open(answer), Err(reason)) => reply(answer, Err(reason)),
-        (Work::Destroy(answer), Err(reason)) => reply(answer, Err(reason)),
-    }
-}
-
-fn reply<T>(answer: Answer<T>, result: Result<T, String>) {
-    // A caller that waits no longer misses nothing.
-    let _ = answer.send(result);
-}
-
 /// Returns the outcome of a commit that was not sent, because the cluster is away.
 pub(crate) fn unavailable() -> CommitOutcome {
     CommitOutcome::Unavailable {
@@ -132,7 +54,7 @@ pub(crate) fn unavailable() -> CommitOutcome {
 
 /// Waits for a connection to the primary: for the time of a commit at most, and shorter while the
 /// cluster is away.
-async fn session(shared: &Shared) -> Result<(Place, Session), String> {
+pub(crate) async fn session(shared: &Shared) -> Result<(Place, Session), String> {
     session_of(shared, &shared.writers, false).await
 }
 
@@ -172,82 +94,10 @@ async fn session_of(
     }
 }
 
-/// Answers commits that were not applied, and takes back those that count on them.
-fn refuse(shared: &Shared, id: PartitionId, work: &CommitWork, outcome: CommitOutcome) {
-    let mut partitions = shared.partitions();
-    partitions.take_back(id, outcome);
-    partitions.answer(work, outcome);
-}
-
-/// Runs one transaction to an answer.
-async fn commit(
-    shared: &Shared,
-    id: PartitionId,
-    work: CommitWork,
-    mut place: Place,
-    mut session: Session,
-) {
-    let limit = shared.connector.config.commit_timeout();
-    let deadline = Instant::now() + limit;
-    let heads = (&work.from, &work.to);
-    loop {
-        let begun = Instant::now();
-        let verdict = transaction::run(&session, id, heads, &work.batch, limit).await;
-        let is_late = Instant::now() > deadline;
-        let outcome = match verdict {
-            Verdict::Done => {
-                place.give_back(session);
-                shared.note_committed(id, &work, begun);
-                return work.answer(CommitOutcome::Ok);
-            }
-            Verdict::Fenced => {
-                place.give_back(session);
-                let mut partitions = shared.partitions();
-                partitions.end_lease(id);
-                return partitions.answer(&work, CommitOutcome::Fenced);
-            }
-            Verdict::Repeat if !is_late => {
-                tokio::time::sleep(PAUSE / 10).await;
-                continue;
-            }
-            Verdict::NotPrimary(_) if !is_late => {
-                shared.connector.suspect(session.host);
-                // The connection is of no use, and its place is needed for the next one.
-                drop((session, place));
-                match self::session(shared).await {
-                    Ok(next) => (place, session) = next,
-                    Err(_) => return refuse(shared, id, &work, unavailable()),
-                }
-                continue;
-            }
-            Verdict::Unknown(reason) => {
-                shared.connector.suspect(session.host);
-                drop((session, place));
-                let outcome = resolve(shared, id, &work, &reason).await;
-                return shared.partitions().answer(&work, outcome);
-            }
-            Verdict::Full(reason) => {
-                log::error!("partition {id}: {reason}");
-                CommitOutcome::StorageFull {
-                    retry_after_ms: RETRY_MS,
-                }
-            }
-            Verdict::Failed(reason) => {
-                log::error!("partition {id}: the server refused a commit: {reason}");
-                // The next attempt is likely to be refused as well.
-                CommitOutcome::Unavailable {
-                    retry_after_ms: REFUSED_RETRY_MS,
-                }
-            }
-            Verdict::Repeat | Verdict::NotPrimary(_) => unavailable(),
-        };
-        return refuse(shared, id, &work, outcome);
-    }
-}
-
 /// Finds out whether a transaction took place: under a newer epoch, so that it cannot take place
 /// afterwards. The lease is over in any case.
-async fn resolve(shared: &Shared, id: PartitionId, work: &CommitWork, why: &str) -> CommitOutcome {
+pub(crate) async fn resolve(shared: &Shared, work: &CommitWork, why: &str) -> CommitOutcome {
+    let id = work.id;
     log::warn!("partition {id}: the outcome of a commit is unknown: {why}");
     shared.connector.search_for_commits(why);
     // Nothing more is accepted, and nothing that waits is sent.
@@ -288,7 +138,7 @@ async fn resolve(shared: &Shared, id: PartitionId, work: &CommitWork, why: &str)
 }
 
 /// Opens a partition under a new epoch.
-async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
+pub(crate) async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
     let (known, opener) = {
         let partitions = shared.partitions();
         (partitions.durable(id), partitions.opener(id))
@@ -336,7 +186,7 @@ fn describe_loss(shared: &Shared, id: PartitionId, known: &HeadRow, row: &HeadRo
 }
 
 /// Removes a partition.
-async fn destroy(shared: &Shared, id: PartitionId) -> Result<(), String> {
+pub(crate) async fn destroy(shared: &Shared, id: PartitionId) -> Result<(), String> {
     let Some((row, _)) = perform(shared, id, Step::StartDestroy).await? else {
         return Ok(());
     };
