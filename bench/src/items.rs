@@ -127,6 +127,20 @@ pub(crate) fn prepare_with_throughput(
     Ok(reads)
 }
 
+/// Returns the number of physical partitions of the container.
+pub(crate) fn partition_count(server: &ServerProcess) -> Result<usize> {
+    let path = format!("/{LINK}/pkranges");
+    let mut request = head(server, "GET", &path, ("pkranges", LINK), "")?;
+    request.extend_from_slice(b"\r\n");
+    let response = load::exchange(&server.address, &request)?;
+    let response = String::from_utf8(response)?;
+    let count = response.matches("\"minInclusive\"").count();
+    match count {
+        0 => Err(format!("no partitions in {response}").into()),
+        count => Ok(count),
+    }
+}
+
 /// Requests that create one item each. All have the same signature, which covers the container and
 /// not the item.
 pub(crate) struct Creates {

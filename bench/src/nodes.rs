@@ -6,13 +6,16 @@
 //! on this machine. One node holds the lease, and owns all partitions or gives some to the others;
 //! a node forwards requests for partitions of others.
 
+mod beside_pgbench;
+
 use crate::child::{ServerProcess, cargo_build, ready_server};
-use crate::items::{Creates, prepare_with_throughput};
+use crate::items::{Creates, partition_count, prepare_with_throughput};
 use crate::load::{LoadSpec, load};
 use crate::record::figure;
 use crate::report::{median, percentile};
 use crate::servers::{Server, cluster_file};
 use crate::{Result, WARM_UP, temporary_directory};
+use orrery_storage_postgres::ClusterConfig;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -69,6 +72,8 @@ struct Fleet {
     reads: Vec<Vec<u8>>,
     creates: Creates,
     created: AtomicU64,
+    /// The physical partitions of the container.
+    ranges: usize,
 }
 
 /// Requests a second of one measurement, and percentiles of the microseconds of a request.
@@ -83,6 +88,8 @@ pub(crate) fn run(rounds: usize, time: Duration) -> Result<()> {
     cargo_build()?;
     let directory = temporary_directory(None)?;
     let servers = [Server::start(&[]), Server::start(&[])];
+    beside_pgbench::run(&servers[0], directory.path(), rounds, time)?;
+    println!();
     println!(
         "{:<26} {:>5} {:>9} {:>6} {:>11} {:>9} {:>9}",
         "operation", "conn.", "clusters", "owners", "requests/s", "p50 us", "p99 us"
@@ -92,7 +99,11 @@ pub(crate) fn run(rounds: usize, time: Duration) -> Result<()> {
         let mut fleets = Vec::new();
         for (owners, spread) in OWNERS {
             let folder = directory.path().join(format!("{clusters}-{owners}"));
-            fleets.push((owners, Fleet::start(&servers[..clusters], &folder, spread)?));
+            let configs: Vec<_> = servers[..clusters].iter().map(Server::config).collect();
+            // The first node that starts holds the lease.
+            let names = ["a", "b", "c"];
+            let fleet = Fleet::start(&configs, &folder, &names, spread, THROUGHPUT)?;
+            fleets.push((owners, fleet));
         }
         let mut results: Vec<Vec<Measured>> = Vec::new();
         results.resize_with(LINES.len() * fleets.len(), Vec::new);
@@ -129,35 +140,43 @@ pub(crate) fn run(rounds: usize, time: Duration) -> Result<()> {
 }
 
 impl Fleet {
-    /// Starts the nodes on clusters of one server each, and creates a container with items.
-    /// `spread` is the setting by which nodes share partitions.
-    fn start(servers: &[Server], folder: &Path, spread: &str) -> Result<Fleet> {
+    /// Starts nodes on clusters, and creates a container of `ru` RU/s with items. `spread` is the
+    /// setting by which nodes share partitions.
+    fn start(
+        clusters: &[ClusterConfig],
+        folder: &Path,
+        names: &[&str],
+        spread: &str,
+        ru: u32,
+    ) -> Result<Fleet> {
         std::fs::create_dir_all(folder)?;
         let file = folder.join("clusters.toml");
-        let configs = servers.iter().enumerate().map(|(number, server)| {
-            let mut config = server.config();
+        let named = clusters.iter().enumerate().map(|(number, config)| {
+            let mut config = config.clone();
             config.name = format!("c{number}");
             config
         });
-        let configs: Vec<_> = configs.collect();
-        std::fs::write(&file, cluster_file(&configs))?;
+        let named: Vec<_> = named.collect();
+        std::fs::write(&file, cluster_file(&named))?;
         let file = file.to_str().ok_or("the folder has a name of UTF-8")?;
         let mut nodes = Vec::new();
-        // The first node that starts holds the lease.
-        for name in ["a", "b", "c"] {
+        for name in names {
             let place = ["--store", "postgres", "--cluster-file", file];
             let options = [&place[..], &["--node", name, "--spread-load", spread]].concat();
             nodes.push(ready_server(&folder.join(name), &options)?);
         }
-        let reads = prepare_with_throughput(&nodes[0], Some(THROUGHPUT))?;
+        let reads = prepare_with_throughput(&nodes[0], Some(ru))?;
         let fleet = Fleet {
+            ranges: partition_count(&nodes[0])?,
             creates: Creates::new(&nodes[0])?,
             nodes,
             reads,
             created: AtomicU64::new(0),
         };
         // The nodes get their partitions meanwhile.
-        fleet.measure(&LINES[LINES.len() - 1], SHARING_TIME)?;
+        if names.len() > 1 {
+            fleet.measure(&LINES[LINES.len() - 1], SHARING_TIME)?;
+        }
         Ok(fleet)
     }
 

@@ -1,16 +1,17 @@
 //! Benchmark of the store in a PostgreSQL cluster: commits and point reads, beside pgbench with the
 //! same transactions on the same server, which the program starts.
 //!
-//! A commit moves the head, writes four rows of 500 bytes and one feed row. pgbench sends the
-//! statements of the store, prepared and pipelined, with one connection for each caller. The store
-//! has its default number of connections. pgbench makes its rows in the server, so it sends less.
+//! A commit moves the head, writes four rows of 500 bytes and one feed row. pgbench sends a
+//! transaction of the same form for each commit, prepared and pipelined, and one `SELECT` for each
+//! read, with one connection for each caller. The store has its default number of connections.
+//! pgbench makes its rows in the server, so it sends less.
 
 use crate::Result;
 use crate::record::figure;
 use crate::report::percentile;
 use crate::servers::Server;
-use orrery_storage::{Commit, CommitOutcome, Lease, PartitionId, Store};
-use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
+use orrery_storage::{Commit, CommitOutcome, Lease, PartitionId, ReadAhead, Store};
+use orrery_storage_postgres::{PostgresStore, StoreOptions};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,64 +19,68 @@ use std::time::{Duration, Instant};
 /// Rows that are read.
 const READ_ROWS: u64 = 1_000;
 
-/// One line of the output: an operation with a number of callers.
+/// The numbers of callers of each operation.
+const CALLERS: [usize; 3] = [1, 16, 64];
+
+/// An operation; one line of the output for each number of callers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// As many partitions as callers: each caller waits for the commit of its own partition.
-    Commits,
     /// One partition: the commits of all callers go together.
-    GroupCommit,
-    /// A new transaction for each read.
-    Reads,
-    /// The store is the only writer, and uses transactions again.
-    ReadsWithReuse,
+    OnePartition,
+    /// As many partitions as a container of 100,000 RU/s has.
+    Partitions17,
+    /// As many partitions as callers.
+    PartitionEach,
+    /// A transaction for each read.
+    Transactions,
+    /// A statement for each read: the store keeps no rows.
+    Statements,
+    /// The store owns the partition, and keeps rows in memory.
+    Memory,
 }
 
 impl Line {
-    const ALL: [(Line, usize); 10] = [
-        (Line::Commits, 1),
-        (Line::Commits, 8),
-        (Line::Commits, 32),
-        (Line::GroupCommit, 8),
-        (Line::GroupCommit, 64),
-        (Line::Reads, 1),
-        (Line::Reads, 8),
-        (Line::ReadsWithReuse, 1),
-        (Line::ReadsWithReuse, 8),
-        (Line::ReadsWithReuse, 32),
+    const ALL: [Line; 6] = [
+        Line::OnePartition,
+        Line::Partitions17,
+        Line::PartitionEach,
+        Line::Transactions,
+        Line::Statements,
+        Line::Memory,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Line::Commits => "commits, a partition each",
-            Line::GroupCommit => "commits, one partition",
-            Line::Reads => "point reads, a transaction each",
-            Line::ReadsWithReuse => "point reads, transactions reused",
+            Line::OnePartition => "commits, one partition",
+            Line::Partitions17 => "commits, 17 partitions",
+            Line::PartitionEach => "commits, a partition each",
+            Line::Transactions => "point reads, a transaction each",
+            Line::Statements => "point reads, a statement each",
+            Line::Memory => "point reads, rows in memory",
         }
     }
 
     fn partitions(self, callers: usize) -> usize {
         match self {
-            Line::Commits => callers,
+            Line::Partitions17 => 17,
+            Line::PartitionEach => callers,
             _ => 1,
         }
     }
 
-    /// Returns the script of pgbench with the same transaction.
+    fn is_read(self) -> bool {
+        matches!(self, Line::Transactions | Line::Statements | Line::Memory)
+    }
+
+    /// Returns the script of pgbench: the same transaction, or for a read of any kind a `SELECT`.
     fn script(self, schema: &str, callers: usize) -> String {
-        let read = format!(
-            "SELECT k, v FROM {schema}.kv \
-             WHERE p = 1 AND k = ANY(ARRAY[decode(lpad(to_hex(:n::int), 16, '0'), 'hex')]);\n"
-        );
-        let number = format!("\\set n random(0, {})\n", READ_ROWS - 1);
-        match self {
-            Line::Commits | Line::GroupCommit => commit_script(schema, self.partitions(callers)),
-            Line::Reads => format!(
-                "{number}\\startpipeline\nBEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;\n\
-                 SELECT incarnation, epoch, lsn, token, state FROM {schema}.head WHERE p = 1;\n\
-                 {read}COMMIT;\n\\endpipeline\n"
+        match self.is_read() {
+            false => commit_script(schema, self.partitions(callers)),
+            true => format!(
+                "\\set n random(0, {})\nSELECT k, v FROM {schema}.kv \
+                 WHERE p = 1 AND k = ANY(ARRAY[decode(lpad(to_hex(:n::int), 16, '0'), 'hex')]);\n",
+                READ_ROWS - 1
             ),
-            Line::ReadsWithReuse => format!("{number}{read}"),
         }
     }
 }
@@ -100,25 +105,72 @@ struct Measurement {
     store: f64,
     p50_ms: f64,
     p99_ms: f64,
+    log: LogUse,
     pgbench: f64,
+}
+
+/// The writes of a server so far.
+pub(crate) struct LogPosition {
+    transactions: f64,
+    bytes: f64,
+}
+
+/// The writes of a server for one operation.
+pub(crate) struct LogUse {
+    /// Operations in a transaction.
+    pub(crate) group: f64,
+    /// Kilobytes of the write-ahead log for an operation.
+    pub(crate) wal_kb: f64,
+}
+
+impl LogPosition {
+    pub(crate) fn of(server: &Server) -> Result<LogPosition> {
+        let rows = server.sql(
+            "SELECT pg_snapshot_xmax(pg_current_snapshot()), \
+             pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')",
+        );
+        let number = |column: usize| -> Result<f64> { Ok(rows[0][column].parse()?) };
+        Ok(LogPosition {
+            transactions: number(0)?,
+            bytes: number(1)?,
+        })
+    }
+
+    pub(crate) fn since(&self, before: LogPosition, operations: usize) -> LogUse {
+        let operations = operations as f64;
+        LogUse {
+            group: operations / (self.transactions - before.transactions).max(1.0),
+            wal_kb: (self.bytes - before.bytes) / 1_000.0 / operations.max(1.0),
+        }
+    }
 }
 
 /// Measures every line `rounds` times, each time for `seconds` through the store and then through
 /// pgbench.
 pub(crate) fn run(rounds: usize, seconds: u64) -> Result<()> {
     let server = Server::start(&[]);
-    let mut lines: Vec<Vec<Measurement>> = Line::ALL.iter().map(|_| Vec::new()).collect();
+    let of_line = |line| CALLERS.map(|callers| (line, callers));
+    let lines: Vec<(Line, usize)> = Line::ALL.into_iter().flat_map(of_line).collect();
+    let mut results: Vec<Vec<Measurement>> = lines.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
-        for ((line, callers), results) in Line::ALL.into_iter().zip(&mut lines) {
-            results.push(measure(&server, line, callers, seconds)?);
+        for ((line, callers), results) in lines.iter().zip(&mut results) {
+            results.push(measure(&server, *line, *callers, seconds)?);
         }
     }
     println!(
-        "{:<34} {:>7} {:>9} {:>7} {:>7} {:>10} {:>6}",
-        "operation", "callers", "store/s", "p50 ms", "p99 ms", "pgbench/s", "ratio"
+        "{:<32} {:>7} {:>9} {:>7} {:>7} {:>6} {:>7} {:>10} {:>6}",
+        "operation",
+        "callers",
+        "store/s",
+        "p50 ms",
+        "p99 ms",
+        "group",
+        "WAL kB",
+        "pgbench/s",
+        "ratio"
     );
-    for ((line, callers), results) in Line::ALL.into_iter().zip(&lines) {
+    for ((line, callers), results) in lines.into_iter().zip(&results) {
         let median = |value: fn(&Measurement) -> f64| {
             let mut values: Vec<f64> = results.iter().map(value).collect();
             values.sort_by(f64::total_cmp);
@@ -127,8 +179,15 @@ pub(crate) fn run(rounds: usize, seconds: u64) -> Result<()> {
         let name = format!("{}, {callers} callers", line.name());
         figure(format!("{name}, store/s"), median(|m| m.store));
         figure(format!("{name}, ratio"), median(|m| m.store / m.pgbench));
+        let (group, wal) = match line.is_read() {
+            true => ("-".to_owned(), "-".to_owned()),
+            false => (
+                format!("{:.1}", median(|m| m.log.group)),
+                format!("{:.1}", median(|m| m.log.wal_kb)),
+            ),
+        };
         println!(
-            "{:<34} {callers:>7} {:>9.0} {:>7.2} {:>7.2} {:>10.0} {:>6.2}",
+            "{:<32} {callers:>7} {:>9.0} {:>7.2} {:>7.2} {group:>6} {wal:>7} {:>10.0} {:>6.2}",
             line.name(),
             median(|m| m.store),
             median(|m| m.p50_ms),
@@ -142,9 +201,12 @@ pub(crate) fn run(rounds: usize, seconds: u64) -> Result<()> {
 
 fn measure(server: &Server, line: Line, callers: usize, seconds: u64) -> Result<Measurement> {
     // A schema of its own, so that both start with empty tables of the same form.
-    let config = server.config();
+    let mut config = server.config();
+    if line == Line::Statements {
+        config.cache_mb = 0;
+    }
     let options = StoreOptions {
-        only_writer: line == Line::ReadsWithReuse,
+        only_writer: line == Line::Memory,
         ..StoreOptions::default()
     };
     let store = PostgresStore::open_with(config.clone(), options)?;
@@ -153,25 +215,33 @@ fn measure(server: &Server, line: Line, callers: usize, seconds: u64) -> Result<
         let lease = store.open(PartitionId(n))?;
         partitions.push(Mutex::new((lease.head().lsn, lease)));
     }
-    let is_read = matches!(line, Line::Reads | Line::ReadsWithReuse);
-    if is_read {
+    if line.is_read() {
         write_rows(&store, &partitions[0])?;
     }
     let next = AtomicU64::new(0);
-    let call = |caller: usize| {
+    let call = |_| {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        match is_read {
-            true => read_row(&store, number),
-            false => write(&store, &partitions[caller % partitions.len()], number),
+        match line {
+            Line::Transactions => read_row(&store, number, false),
+            Line::Statements | Line::Memory => read_row(&store, number, true),
+            _ => write(
+                &store,
+                &partitions[number as usize % partitions.len()],
+                number,
+            ),
         }
     };
+    let before = LogPosition::of(server)?;
     let (rate, mut times) = repeat(callers, Duration::from_secs(seconds), call);
+    let log = LogPosition::of(server)?.since(before, times.len());
     drop(store);
+    let script = line.script(&config.schema, callers);
     Ok(Measurement {
         store: rate,
         p50_ms: percentile(&mut times, 50.0),
         p99_ms: percentile(&mut times, 99.0),
-        pgbench: through_pgbench(server, &config, line, callers, seconds)?,
+        log,
+        pgbench: pgbench_rate(server, &script, callers, seconds)?,
     })
 }
 
@@ -220,9 +290,19 @@ fn write_rows(store: &PostgresStore, partition: &Mutex<(u64, Lease)>) -> Result<
     }
 }
 
-fn read_row(store: &PostgresStore, number: u64) {
+fn read_row(store: &PostgresStore, number: u64, is_ahead: bool) {
     let key = (number.wrapping_mul(0x9e37_79b9) % READ_ROWS).to_be_bytes();
-    let snapshot = store.snapshot(PartitionId(1)).expect("a snapshot");
+    let snapshot = match is_ahead {
+        true => {
+            let ahead = ReadAhead {
+                keys: vec![key.to_vec()],
+                links: Vec::new(),
+            };
+            store.snapshot_ahead(PartitionId(1), &ahead)
+        }
+        false => store.snapshot(PartitionId(1)),
+    };
+    let snapshot = snapshot.expect("a snapshot");
     let value = snapshot.get(&key).expect("a value");
     assert_eq!(value.map(|value| value.len()), Some(500));
 }
@@ -255,18 +335,17 @@ fn commit(lsn: u64, number: u64) -> Commit {
     }
 }
 
-/// Returns the transactions a second of pgbench.
-fn through_pgbench(
+/// Returns the transactions a second of pgbench, with prepared statements.
+pub(crate) fn pgbench_rate(
     server: &Server,
-    config: &ClusterConfig,
-    line: Line,
-    callers: usize,
+    script: &str,
+    connections: usize,
     seconds: u64,
 ) -> Result<f64> {
     let file = server.folder().join("script.sql");
-    std::fs::write(&file, line.script(&config.schema, callers))?;
-    let (clients, seconds) = (callers.to_string(), seconds.to_string());
-    let threads = if callers == 1 { "1" } else { "2" };
+    std::fs::write(&file, script)?;
+    let (clients, seconds) = (connections.to_string(), seconds.to_string());
+    let threads = if connections == 1 { "1" } else { "2" };
     let file = file.to_str().ok_or("the folder has no name in UTF-8")?;
     let arguments = [
         "-n", "-M", "prepared", "-c", &clients, "-j", threads, "-T", &seconds, "-f", file,
