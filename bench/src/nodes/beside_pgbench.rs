@@ -3,7 +3,8 @@
 //!
 //! The transaction of pgbench writes as many rows and bytes as a create of the node does, which is
 //! counted first, and moves a head as well. Its read is one `SELECT` of an item row. It is prepared
-//! and pipelined, and has one connection for each of the node's.
+//! and pipelined, and has one connection for each of the node's. Each connection has a head of its
+//! own, so that no transaction of pgbench waits for another one.
 
 use super::Fleet;
 use crate::Result;
@@ -50,7 +51,7 @@ pub(super) fn run(server: &Server, directory: &Path, rounds: usize, time: Durati
     for ru in THROUGHPUTS {
         let folder = directory.join(format!("beside-{ru}"));
         let config = server.config();
-        let fleet = Fleet::start(&[config.clone()], &folder, &["a"], "off", ru)?;
+        let fleet = Fleet::start(std::slice::from_ref(&config), &folder, &["a"], "off", ru)?;
         fleets.push((fleet, config));
     }
     create_tables(server);
@@ -141,7 +142,7 @@ fn measure(
         .push(LogPosition::of(server)?.since(before, created as usize));
     let script = match is_read {
         true => read_script(),
-        false => rows.script(fleet.ranges),
+        false => rows.script(),
     };
     let seconds = time.as_secs().max(1);
     results
@@ -210,12 +211,12 @@ impl RowsOfCreate {
     }
 
     /// Returns a script that writes as much as a create.
-    fn script(&self, partitions: usize) -> String {
+    fn script(&self) -> String {
         let (inserted, updated) = (self.inserted.round(), self.updated.round().max(1.0));
         let pad = (self.key_bytes as usize).saturating_sub(16);
         let value = self.value_bytes as usize;
         format!(
-            "\\set p random(0, {last})\n\\set r random(1, 1000000000000)\n\\startpipeline\nBEGIN;\n\
+            "\\set p :client_id\n\\set r random(1, 1000000000000)\n\\startpipeline\nBEGIN;\n\
              UPDATE {SCHEMA}.head SET lsn = lsn + 1, \
              token = '\\x00112233445566778899aabbccddeeff' WHERE p = :p AND epoch = 1 AND state = 0;\n\
              INSERT INTO {SCHEMA}.kv (p, k, v) SELECT :p, CASE WHEN n <= {updated} \
@@ -225,7 +226,6 @@ impl RowsOfCreate {
              FROM generate_series(1, {all}) AS n \
              WHERE EXISTS (SELECT 1 FROM {SCHEMA}.head WHERE p = :p AND epoch = 1) \
              ON CONFLICT (p, k) DO UPDATE SET v = excluded.v;\nCOMMIT;\n\\endpipeline\n",
-            last = partitions - 1,
             all = inserted + updated,
         )
     }

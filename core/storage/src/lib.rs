@@ -29,6 +29,6 @@ pub use local::{FORMAT, LocalOptions, LocalStore, Loss, LostCommit};
 pub use memory::MemoryStore;
 pub use receipt::{Pending, Receipt};
 pub use store::{
-    Bytes, Capabilities, Copies, DamageReport, Direction, FollowerLag, KeyRange, Keys, Lease, Link,
-    ReadAhead, Rows, Snapshot, Store,
+    Bytes, Capabilities, Copies, DamageReport, Direction, FollowerLag, KeyRange, Keys, KnownHead,
+    Lease, Link, ReadAhead, Rows, Snapshot, Store,
 };

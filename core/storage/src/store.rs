@@ -66,7 +66,7 @@ use orrery_model::metrics::HistogramSnapshot;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::commit::{Commit, CommitOutcome, Head, Limits, PartitionId};
+use crate::commit::{Commit, CommitOutcome, Head, Limits, PartitionId, Token};
 use crate::damage::{Damage, ScrubProgress};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
@@ -186,6 +186,20 @@ pub struct Capabilities {
     pub remote: bool,
 }
 
+/// The newest durable head of a partition that a process knows. Another process that is told of the
+/// head notices when the engine has lost commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownHead {
+    /// Rises when the partition is destroyed.
+    pub incarnation: u64,
+    /// The epoch of the last opening.
+    pub epoch: u64,
+    /// The last commit.
+    pub head: Head,
+    /// The number of the last opening, if it is known.
+    pub opener: Option<Token>,
+}
+
 /// The distance of a copy on another machine from the writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowerLag {
@@ -282,6 +296,16 @@ pub trait Store: Send + Sync {
     fn release(&self, _partition: PartitionId) -> Result<(), StoreError> {
         self.sync()
     }
+
+    /// Returns the newest durable head of a partition that this process knows; `None` if it knows
+    /// none, or if the engine loses no commits that it has confirmed.
+    fn known_head(&self, _partition: PartitionId) -> Option<KnownHead> {
+        None
+    }
+
+    /// Takes in what another process knows of a partition. If the engine has an older head, the
+    /// next opening finds the loss; an opening of before is fenced.
+    fn note_known_head(&self, _partition: PartitionId, _known: &KnownHead) {}
 
     /// Waits until every accepted commit is durable.
     ///
@@ -407,6 +431,14 @@ macro_rules! store_behind {
 
             fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
                 (**self).release(partition)
+            }
+
+            fn known_head(&self, partition: PartitionId) -> Option<KnownHead> {
+                (**self).known_head(partition)
+            }
+
+            fn note_known_head(&self, partition: PartitionId, known: &KnownHead) {
+                (**self).note_known_head(partition, known)
             }
 
             fn sync(&self) -> Result<(), StoreError> {

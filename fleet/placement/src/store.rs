@@ -13,8 +13,8 @@
 use orrery_model::metrics::{Histogram, HistogramSnapshot};
 use orrery_model::sync::{lock, read, write};
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, Damage, DamageReport, DamagedContents, Head, Lease,
-    PartitionId, ReadAhead, Receipt, ScrubProgress, Snapshot, Store, StoreError,
+    Capabilities, Commit, CommitOutcome, Damage, DamageReport, DamagedContents, Head, KnownHead,
+    Lease, PartitionId, ReadAhead, Receipt, ScrubProgress, Snapshot, Store, StoreError,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -265,6 +265,14 @@ impl PlacedStore {
             .way(partition)
             .map_or(in_first(partition), |way| way.at);
         (self.clusters[at.cluster].name.clone(), at.number)
+    }
+
+    /// Takes in what another process knows of a partition with a number in a cluster, as
+    /// [`Store::note_known_head`] does. A cluster that is not known is passed over.
+    pub fn note_known_head_at(&self, cluster: &str, number: PartitionId, known: &KnownHead) {
+        if let Ok(at) = self.index_of(cluster) {
+            self.clusters[at].store.note_known_head(number, known);
+        }
     }
 
     /// Sets the function that is called before a partition is moved. The function returns a value
@@ -687,6 +695,12 @@ impl Store for PlacedStore {
         let way = self.way(partition);
         let at = way.map_or(in_first(partition), |way| way.at);
         self.store_of(at).release(at.number)
+    }
+
+    fn known_head(&self, partition: PartitionId) -> Option<KnownHead> {
+        let way = self.way(partition);
+        let at = way.map_or(in_first(partition), |way| way.at);
+        self.store_of(at).known_head(at.number)
     }
 
     fn check_reachable(&self, partition: PartitionId) -> Result<(), StoreError> {

@@ -126,12 +126,12 @@ pub(crate) async fn resolve(shared: &Shared, work: &CommitWork, why: &str) -> Co
     }
     if row.head() == work.to.head() {
         shared.note_durable(id, row);
-        shared.partitions().note_openings(id, &openings);
+        shared.partitions().note_openings(id, openings);
         return CommitOutcome::Ok;
     }
     if row.head() == work.from.head() {
         shared.note_durable(id, row);
-        shared.partitions().note_openings(id, &openings);
+        shared.partitions().note_openings(id, openings);
         return CommitOutcome::Fenced;
     }
     CommitOutcome::Unknown
@@ -139,9 +139,10 @@ pub(crate) async fn resolve(shared: &Shared, work: &CommitWork, why: &str) -> Co
 
 /// Opens a partition under a new epoch.
 pub(crate) async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
-    let (known, opener) = {
-        let partitions = shared.partitions();
-        (partitions.durable(id), partitions.opener(id))
+    let (known, opener, told) = {
+        let mut partitions = shared.partitions();
+        let told = partitions.take_told(id);
+        (partitions.durable(id), partitions.opener(id), told)
     };
     loop {
         let Some((mut row, openings)) = perform(shared, id, Step::Open).await? else {
@@ -157,20 +158,28 @@ pub(crate) async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, Stri
             epoch: known.epoch + 1,
             ..known
         };
-        let is_older =
+        let mut is_older =
             row.is_older_than(&least) || history::is_overtaken(&known, opener, &openings);
+        // Another process may know more than this one.
+        let mut newest = known;
+        if let Some(told) = told
+            && (row.is_older_than(&told.row)
+                || history::is_overtaken(&told.row, told.opener, &openings))
+        {
+            (is_older, newest) = (true, told.row);
+        }
         let mut loss = None;
         if is_older || row.state == LOST {
-            loss = Some(describe_loss(shared, id, &known, &row));
+            loss = Some(describe_loss(shared, id, &newest, &row));
         }
         if is_older {
-            row.epoch = known.epoch.max(row.epoch) + 1;
+            row.epoch = known.epoch.max(newest.epoch).max(row.epoch) + 1;
             log::error!("{}", loss.as_deref().unwrap_or_default());
             // The mark stays when this process ends; without the mark this process still refuses.
             perform(shared, id, Step::MarkLost(row.epoch)).await?;
         }
         shared.note_epoch(id, row, loss);
-        shared.partitions().note_openings(id, &openings);
+        shared.partitions().note_openings(id, openings);
         return Ok(Lease::new(id, row.epoch, row.head()));
     }
 }

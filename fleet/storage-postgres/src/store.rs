@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use orrery_model::sync::lock;
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, FollowerLag, Lease, PartitionId, ReadAhead, Receipt,
-    Snapshot, Store, StoreError,
+    Capabilities, Commit, CommitOutcome, FollowerLag, KnownHead, Lease, PartitionId, ReadAhead,
+    Receipt, Snapshot, Store, StoreError,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
@@ -704,6 +704,22 @@ impl Store for PostgresStore {
             return Err(self.shared.unavailable(detail));
         }
         passed
+    }
+
+    fn known_head(&self, partition: PartitionId) -> Option<KnownHead> {
+        self.shared.partitions().known_head(partition)
+    }
+
+    fn note_known_head(&self, partition: PartitionId, known: &KnownHead) {
+        let had_lease = self.shared.partitions().note_known_head(partition, known);
+        self.shared.end_idle(partition);
+        if had_lease {
+            let cluster = &self.shared.connector.config.name;
+            log::error!(
+                "another node knows newer commits of partition {partition} than the cluster \
+                 '{cluster}' had when this node opened the partition, which is opened again"
+            );
+        }
     }
 
     fn check_reachable(&self, _partition: PartitionId) -> Result<(), StoreError> {

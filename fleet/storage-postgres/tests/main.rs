@@ -14,5 +14,6 @@ mod contract;
 mod faults;
 mod followers;
 mod groups;
+mod known_heads;
 mod reuse;
 mod single_rows;

@@ -9,8 +9,8 @@
 //! or a store is waited for.
 
 use super::messages::{
-    GivenBack, Poll, PollAnswer, Report, StandingText, TermsText, answer_with, read_message,
-    reports,
+    GivenBack, HeadText, Poll, PollAnswer, Report, StandingText, TermsText, answer_with,
+    read_message, reports,
 };
 use super::recaller::{Ended, Recaller};
 use crate::forward::not_leaseholder;
@@ -23,7 +23,7 @@ use orrery_model::Rid;
 use orrery_model::sync::{lock, pause, read, wait, write};
 use orrery_model::world::World;
 use orrery_placement::PlacedStore;
-use orrery_storage::{PartitionId, StoreError};
+use orrery_storage::{KnownHead, PartitionId, Store, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, RwLock, Weak};
@@ -50,6 +50,8 @@ struct Terms {
     granted: GrantedPartition,
     cluster: String,
     number: PartitionId,
+    /// The head with which this process has given the partition up.
+    known: Option<KnownHead>,
 }
 
 /// The grants of a leaseholder.
@@ -277,6 +279,10 @@ impl Grantor {
         if is_new_report {
             self.add_reports(&engine, &poll);
         }
+        // Heads come before the ends of grants: this process may open the partitions then.
+        let heads_of_ended = poll.given_back.iter().filter_map(|back| back.head.as_ref());
+        let heads_of_owned = poll.heads.iter().map(|(_, head)| head);
+        self.note_heads(heads_of_owned.chain(heads_of_ended));
         for back in &poll.given_back {
             self.take_in(&engine, back, now_ms);
         }
@@ -290,6 +296,15 @@ impl Grantor {
             self.choose(&engine, poll.process);
         }
         Some(self.answer_to(&engine, &poll))
+    }
+
+    /// Takes in what owners know of the heads of partitions.
+    fn note_heads<'a>(&self, heads: impl Iterator<Item = &'a HeadText>) {
+        for head in heads {
+            let number = PartitionId(head.number);
+            self.placed
+                .note_known_head_at(&head.cluster, number, &head.known());
+        }
     }
 
     /// Notes the numbers of a poll. Returns true for a report that has not come before, and `None`
@@ -387,8 +402,9 @@ impl Grantor {
                     granted,
                     cluster,
                     number,
+                    known,
                 } = of_grant;
-                terms.push(TermsText::of(granted, cluster, *number));
+                terms.push(TermsText::of(granted, cluster, *number, *known));
             }
         }
         let owned: Vec<PartitionId> = grants.iter().map(|(id, _)| PartitionId(*id)).collect();
@@ -532,6 +548,7 @@ impl Grantor {
             granted,
             cluster,
             number,
+            known: self.placed.known_head(PartitionId(partition)),
         };
         write(&self.given).set_terms(partition, id, terms);
         self.tell(&format!(
@@ -628,6 +645,8 @@ impl Grantor {
         match ended {
             Ended::Returned(returned) => {
                 engine.add_reports(&reports(&returned.reports));
+                let returned_heads = returned.given_back.iter();
+                self.note_heads(returned_heads.filter_map(|back| back.head.as_ref()));
                 let mut have_ended = true;
                 for back in &returned.given_back {
                     have_ended &= self.end_returned(engine, back);

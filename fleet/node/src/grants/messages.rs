@@ -11,6 +11,7 @@
 //! Counts are told in reports with numbers. A report that may not have arrived is sent again with
 //! its number, so no count is added twice.
 
+use super::routed_store::KnownHeadAt;
 use crate::NodesKey;
 use crate::forward::NodesClient;
 use crate::signed::{self, empty, signature_of, verify};
@@ -19,7 +20,7 @@ use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use orrery_engine::{GrantedPartition, MeterReport, Standing};
 use orrery_gateway::RequestBody;
-use orrery_storage::PartitionId;
+use orrery_storage::{Head, KnownHead, PartitionId, Token};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -56,6 +57,9 @@ pub(super) struct Poll {
     pub(super) owned: Vec<Granted>,
     /// The grants that it has given back, with the standings of their budgets.
     pub(super) given_back: Vec<GivenBack>,
+    /// The heads of partitions of the first list, by partition, as far as they have changed since a
+    /// poll that was answered.
+    pub(super) heads: Vec<(u64, HeadText)>,
     /// The counts of the requests at the partitions of both lists.
     pub(super) report: Report,
     /// The last report of a leaseholder that has arrived: the term of the leaseholder, and the
@@ -118,6 +122,8 @@ pub(super) struct Report {
 pub(super) struct GivenBack {
     pub(super) grant: Granted,
     pub(super) standing: Option<StandingText>,
+    /// The last head that the owner knows.
+    pub(super) head: Option<HeadText>,
     /// Every commit of the owner is durable, or did not take place.
     pub(super) is_settled: bool,
 }
@@ -132,6 +138,20 @@ pub(super) struct TermsText {
     catalog: u64,
     numbers: (u64, u64),
     standing: Option<StandingText>,
+    /// The last head that the leaseholder knows.
+    pub(super) head: Option<HeadText>,
+}
+
+/// A [`KnownHeadAt`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) struct HeadText {
+    pub(super) cluster: String,
+    pub(super) number: u64,
+    incarnation: u64,
+    epoch: u64,
+    lsn: u64,
+    token: Token,
+    opener: Option<Token>,
 }
 
 /// A [`Standing`].
@@ -171,9 +191,48 @@ impl From<&StandingText> for Standing {
     }
 }
 
+impl From<&KnownHeadAt> for HeadText {
+    fn from(at: &KnownHeadAt) -> HeadText {
+        let known = &at.known;
+        HeadText {
+            cluster: at.cluster.clone(),
+            number: at.number.0,
+            incarnation: known.incarnation,
+            epoch: known.epoch,
+            lsn: known.head.lsn,
+            token: known.head.token,
+            opener: known.opener,
+        }
+    }
+}
+
+impl HeadText {
+    pub(super) fn known(&self) -> KnownHead {
+        KnownHead {
+            incarnation: self.incarnation,
+            epoch: self.epoch,
+            head: Head {
+                lsn: self.lsn,
+                token: self.token,
+            },
+            opener: self.opener,
+        }
+    }
+}
+
 impl TermsText {
     /// Returns the text of a partition, which lives in a cluster under a number.
-    pub(super) fn of(granted: &GrantedPartition, cluster: &str, number: PartitionId) -> TermsText {
+    pub(super) fn of(
+        granted: &GrantedPartition,
+        cluster: &str,
+        number: PartitionId,
+        known: Option<KnownHead>,
+    ) -> TermsText {
+        let head = known.map(|known| KnownHeadAt {
+            cluster: cluster.to_owned(),
+            number,
+            known,
+        });
         TermsText {
             partition: granted.partition.0,
             cluster: cluster.to_owned(),
@@ -181,6 +240,7 @@ impl TermsText {
             catalog: granted.catalog_version,
             numbers: (granted.numbers.start, granted.numbers.end),
             standing: granted.standing.as_ref().map(StandingText::from),
+            head: head.as_ref().map(HeadText::from),
         }
     }
 
@@ -345,10 +405,20 @@ mod tests {
                 recent: vec![(17_672_256_000, 5_000)],
             }),
         };
-        let text = TermsText::of(&granted, "east", PartitionId(u64::MAX / 2));
+        let known = KnownHead {
+            incarnation: 1,
+            epoch: u64::MAX,
+            head: Head {
+                lsn: 5,
+                token: [7; 16],
+            },
+            opener: Some([8; 16]),
+        };
+        let text = TermsText::of(&granted, "east", PartitionId(u64::MAX / 2), Some(known));
         let text = serde_json::to_string(&text).expect("terms are text");
         let read: TermsText = serde_json::from_str(&text).expect("the text is terms");
         assert_eq!(read.granted(), granted);
+        assert_eq!(read.head.map(|head| head.known()), Some(known));
         assert_eq!((read.cluster.as_str(), read.number), ("east", u64::MAX / 2));
     }
 

@@ -11,8 +11,8 @@
 //! partitions are taken over waits for that.
 
 use super::messages::{
-    GivenBack, Granted, POLL_PATH, Poll, PollAnswer, RecallText, Report, Returned, StandingText,
-    TermsText, answer_with, ask, counted, read_message, reports,
+    GivenBack, Granted, HeadText, POLL_PATH, Poll, PollAnswer, RecallText, Report, Returned,
+    StandingText, TermsText, answer_with, ask, counted, read_message, reports,
 };
 use super::routed_store::RoutedStore;
 use crate::clusters;
@@ -73,6 +73,8 @@ pub struct OwnerNode {
     owned: Mutex<Owned>,
     /// The partitions that were given back, until the leaseholder has heard of them.
     returned: Mutex<HashMap<u64, Back>>,
+    /// The heads of partitions that have reached the leaseholder of a term.
+    told_heads: Mutex<(u64, HashMap<u64, HeadText>)>,
     /// Counts that may not have reached the leaseholder.
     report: Mutex<Report>,
     /// The number of the last poll.
@@ -96,6 +98,7 @@ pub struct OwnerNode {
 #[derive(Clone, Debug)]
 struct Back {
     standing: Option<StandingText>,
+    head: Option<HeadText>,
     /// Everything was durable.
     is_settled: bool,
 }
@@ -194,6 +197,7 @@ impl OwnerNode {
             world,
             owned: Mutex::default(),
             returned: Mutex::default(),
+            told_heads: Mutex::default(),
             report: Mutex::default(),
             polls: AtomicU64::new(0),
             seen: Mutex::default(),
@@ -387,10 +391,36 @@ impl OwnerNode {
             return None;
         };
         lock(&self.report).has_arrived(message.report.number);
+        self.note_told(answer.term, &message);
         let own = self.clone();
         let taken = tokio::task::spawn_blocking(move || own.take_in(&answer, since));
         // A panic has been reported.
         taken.await.ok()
+    }
+
+    /// Notes the heads of a poll that the leaseholder of a term has answered. A new leaseholder is
+    /// told all heads.
+    fn note_told(&self, term: u64, poll: &Poll) {
+        let mut told = lock(&self.told_heads);
+        if told.0 != term {
+            *told = (term, HashMap::new());
+            return;
+        }
+        let owned: HashSet<u64> = poll.owned.iter().map(|grant| grant.0).collect();
+        told.1.retain(|partition, _| owned.contains(partition));
+        told.1.extend(poll.heads.iter().cloned());
+    }
+
+    /// Returns the heads of partitions that the leaseholder may not know.
+    fn untold_heads(&self, grants: &[Granted]) -> Vec<(u64, HeadText)> {
+        let told = lock(&self.told_heads);
+        let heads = grants.iter().filter_map(|(partition, _)| {
+            let known = self.store.known_head_at(PartitionId(*partition))?;
+            let head = HeadText::from(&known);
+            let is_told = told.1.get(partition) == Some(&head);
+            (!is_told).then_some((*partition, head))
+        });
+        heads.collect()
     }
 
     /// Returns true if this node takes no partitions over for now.
@@ -417,6 +447,7 @@ impl OwnerNode {
         let report = lock(&self.report).next(|| self.engine.take_reports(&counting));
         let work = self.engine.take_leaseholder_work();
         Poll {
+            heads: self.untold_heads(&grants),
             process: self.process,
             number: self.polls.fetch_add(1, Ordering::AcqRel) + 1,
             name: self.seat.node.name.clone(),
@@ -472,6 +503,7 @@ impl OwnerNode {
                     // The opening may still take place.
                     let back = Back {
                         standing: None,
+                        head: None,
                         is_settled: false,
                     };
                     lock(&self.returned).insert(partition, back);
@@ -503,6 +535,10 @@ impl OwnerNode {
                 "the cluster file of this node has no cluster '{cluster}'"
             ));
         }
+        // An opening that finds an older head than this one finds the loss of commits.
+        if let Some(head) = &terms.head {
+            self.store.note_known_head(partition, &head.known());
+        }
         let taken = self.engine.take_over(&terms.granted());
         if let Err(error) = taken {
             // An opening that comes late fences the leaseholder, which opens the partition again
@@ -520,8 +556,10 @@ impl OwnerNode {
         let id = PartitionId(partition);
         let mark = || _ = write(&self.partitions.set).remove(&partition);
         let given = self.engine.give_back(id, mark);
+        let head = self.store.known_head_at(id);
         self.store.remove(id);
         let back = Back {
+            head: head.as_ref().map(HeadText::from),
             is_settled: given.is_ok(),
             standing: given.ok().flatten().as_ref().map(StandingText::from),
         };
@@ -589,11 +627,13 @@ fn end_of(grant: Granted, returned: &HashMap<u64, Back>) -> GivenBack {
     // The node has not begun to take a partition over that is not known: nothing is on its way.
     let back = returned.get(&grant.0).cloned().unwrap_or(Back {
         standing: None,
+        head: None,
         is_settled: true,
     });
     GivenBack {
         grant,
         standing: back.standing,
+        head: back.head,
         is_settled: back.is_settled,
     }
 }

@@ -9,11 +9,20 @@
 use crate::clusters::NamedStore;
 use orrery_model::sync::{read, write};
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, Lease, PartitionId, ReadAhead, Receipt, Snapshot, Store,
-    StoreError,
+    Capabilities, Commit, CommitOutcome, KnownHead, Lease, PartitionId, ReadAhead, Receipt,
+    Snapshot, Store, StoreError,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
+
+/// What a process knows of the head of a partition in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KnownHeadAt {
+    pub(super) cluster: String,
+    /// The number of the partition in the cluster.
+    pub(super) number: PartitionId,
+    pub(super) known: KnownHead,
+}
 
 /// The partition with the catalog of the engine.
 const CATALOG: PartitionId = PartitionId(0);
@@ -59,6 +68,17 @@ impl RoutedStore {
         };
         write(&self.places).insert(partition, place);
         true
+    }
+
+    /// Returns what this process knows of the head of a partition, with the partition's cluster and
+    /// number there.
+    pub(super) fn known_head_at(&self, partition: PartitionId) -> Option<KnownHeadAt> {
+        let place = self.place(partition).ok()?;
+        Some(KnownHeadAt {
+            cluster: self.clusters[place.cluster].0.clone(),
+            number: place.number,
+            known: self.store_of(&place).known_head(place.number)?,
+        })
     }
 
     /// Forgets the place of a partition. Snapshots that are held read on.
@@ -158,6 +178,17 @@ impl Store for RoutedStore {
     fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
         let place = self.place(partition)?;
         self.store_of(&place).release(place.number)
+    }
+
+    fn known_head(&self, partition: PartitionId) -> Option<KnownHead> {
+        let place = self.place(partition).ok()?;
+        self.store_of(&place).known_head(place.number)
+    }
+
+    fn note_known_head(&self, partition: PartitionId, known: &KnownHead) {
+        if let Ok(place) = self.place(partition) {
+            self.store_of(&place).note_known_head(place.number, known);
+        }
     }
 
     fn check_reachable(&self, partition: PartitionId) -> Result<(), StoreError> {

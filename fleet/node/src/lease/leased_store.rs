@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use orrery_model::metrics::HistogramSnapshot;
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, Damage, DamageReport, FollowerLag, Lease, PartitionId,
-    Pending, ReadAhead, Receipt, ScrubProgress, Snapshot, Store, StoreError,
+    Capabilities, Commit, CommitOutcome, Damage, DamageReport, FollowerLag, KnownHead, Lease,
+    PartitionId, Pending, ReadAhead, Receipt, ScrubProgress, Snapshot, Store, StoreError,
 };
 
 use super::RETRY_MS;
@@ -124,6 +124,14 @@ impl Store for LeasedStore {
     fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
         self.inner.release(partition)?;
         self.validity.check()
+    }
+
+    fn known_head(&self, partition: PartitionId) -> Option<KnownHead> {
+        self.inner.known_head(partition)
+    }
+
+    fn note_known_head(&self, partition: PartitionId, known: &KnownHead) {
+        self.inner.note_known_head(partition, known);
     }
 
     fn check_reachable(&self, partition: PartitionId) -> Result<(), StoreError> {
