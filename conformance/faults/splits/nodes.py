@@ -29,8 +29,8 @@ from orrery_server import Server, ServerFailed, free_port  # noqa: E402
 LEASE_SECONDS_MAX = 60
 # A node that answers takes milliseconds; one that is paused answers not at all.
 ASK_SECONDS_MAX = 1
-# Shorter than the time to live of the lease, which is 6 seconds.
-SHORT_PAUSE_SECONDS = 3
+# Shorter than the time to live of the lease, which is 3 seconds.
+SHORT_PAUSE_SECONDS = 1.5
 REPLACED = 1
 # Idle partitions are spread over the nodes too. A variable, because older programs do not know the option.
 SPREAD_ALL = {"ORRERY_SPREAD_LOAD": "0"}

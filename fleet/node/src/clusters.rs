@@ -140,6 +140,7 @@ impl Clusters {
     pub fn open(
         file: &Path,
         least_load: Option<u64>,
+        terms: Terms,
         seat: &Arc<Seat>,
         context: &NodeContext,
     ) -> Result<Option<Clusters>, NodeError> {
@@ -151,7 +152,7 @@ impl Clusters {
         // Clients wait from the end of the leaseholder before until this node serves, so the
         // connections are made now.
         let prepared = prepare_placed(configs)?;
-        let Some(lease) = acquire(lease_store.clone(), seat, context)? else {
+        let Some(lease) = acquire(lease_store.clone(), terms, seat, context)? else {
             return Ok(None);
         };
         context.log(
@@ -356,6 +357,7 @@ pub fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, NodeError> {
 /// Waits until this node holds the lease of the account; `None` if the wait was cancelled.
 fn acquire(
     store: Arc<dyn Store>,
+    terms: Terms,
     seat: &Arc<Seat>,
     context: &NodeContext,
 ) -> Result<Option<NodeLease>, NodeError> {
@@ -363,7 +365,7 @@ fn acquire(
     let report = report(context.clone(), seat.clone());
     let node = seat.node.clone();
     let wait = |pause| seat.claim.wait(pause);
-    let lease = NodeLease::acquire(store, node, Terms::default(), world, report, wait);
+    let lease = NodeLease::acquire(store, node, terms, world, report, wait);
     lease.map_err(|error| NodeError::Data(error.to_string()))
 }
 
@@ -373,7 +375,7 @@ fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
     Arc::new(move |progress| match progress {
         // A program that only moves the data answers no requests, and may leave a copy that no
         // node can use.
-        Progress::Waiting(leaseholder) if leaseholder.node.address.is_empty() => {
+        Progress::Waiting(leaseholder, _) if leaseholder.node.address.is_empty() => {
             let message = format!(
                 "'{}' holds the lease of the account: this node waits for the lease",
                 leaseholder.node.name
@@ -381,7 +383,7 @@ fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
             context.log(LogLevel::Info, &message);
             seat.leaseholder.send_replace(None);
         }
-        Progress::Waiting(leaseholder) => {
+        Progress::Waiting(leaseholder, _) => {
             let Node { name, address } = &leaseholder.node;
             let message = format!(
                 "the node '{name}' ({address}) holds the lease of the account: this node \

@@ -15,7 +15,7 @@
 //! ```text
 //! owner ── POST /_nodes/grants, every half second ──▶ leaseholder
 //!          what it owns, has counted, has found
-//!       ◀── the partitions that it owns for 3 seconds, and who owns the others ──
+//!       ◀── the partitions that it owns for 2 seconds, and who owns the others ──
 //! leaseholder ── POST /_nodes/recall, when the catalog changes, … ──▶ owner
 //! ```
 //!
@@ -23,7 +23,7 @@
 //! 1. One process at a time carries out the requests of a partition, and each answers only while
 //!    the partition is its own. Safety of commits rests on the store besides: each compares the
 //!    epoch of the partition.
-//! 2. An owner that does not answer holds a partition up for four seconds at most.
+//! 2. An owner that does not answer holds a partition up for three seconds at most.
 //! 3. A request is forwarded only if it was not carried out. A write whose answer is lost on the
 //!    way gets 408/1900.
 

@@ -2,8 +2,12 @@
 //!
 //! Several nodes can run on the same clusters, and one of them, the *leaseholder*, serves the
 //! account. The lease is a row of a partition of its own. The leaseholder renews the row by a
-//! commit every third of the lease's time to live (TTL). Another node *claims* the lease if the
-//! leaseholder has released it, or if the row did not change for the TTL and a fifth of it.
+//! commit every sixth of the lease's time to live (TTL), and at once after a renewal that was slow.
+//! Another node *claims* the lease if the leaseholder has released it, or if the row did not change
+//! for the TTL and a fifth of it. The TTL is part of the row, so each leaseholder may have another.
+//!
+//! Commits of the row that take up to half of the TTL each cost nothing. With slower ones the
+//! validity ends meanwhile, and the lease is kept as long as each takes at most the TTL.
 //!
 //! - `row.rs`: the row; `key.rs`: the key that all nodes share;
 //! - `holding.rs`: renewal and release; `claim.rs`: the way to the lease;

@@ -87,7 +87,7 @@ fn the_second_node_waits_and_takes_a_released_lease() {
         move || acquire(&store, "b", 600_000, Clock::new(2), news)
     });
     match told.recv().expect("news") {
-        Progress::Waiting(leaseholder) => {
+        Progress::Waiting(leaseholder, 600_000) => {
             assert_eq!(leaseholder.node, node("a"));
             assert_eq!(leaseholder.key.as_ref(), Some(first.key()));
         }

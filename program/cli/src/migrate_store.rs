@@ -7,6 +7,7 @@
 
 use crate::command::{MigrateStoreArguments, StoreKind};
 use orrery_engine::storage_ids;
+use orrery_model::sync::lock;
 use orrery_model::world::World;
 use orrery_node::{
     LeasedStore, Leaseholder, Node, NodeLease, Progress, Report, Terms, end, machine_name,
@@ -24,13 +25,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The time for which a silent leaseholder is waited for, in lives of a lease. A living
-/// holder renews three times in one.
+/// The time for which a silent leaseholder is waited for, in lives of its lease. A living holder
+/// renews six times in one.
 const LIVES: u64 = 2;
 /// The pause between two lines about the same partition.
 const LINE_PAUSE: Duration = Duration::from_secs(2);
 /// Files of a data directory that are not data, and that a server on the copy may need.
 const KEPT_FILES: [&str; 3] = ["admin.key", "tls", "blog.json"];
+
+/// A leaseholder, with the milliseconds for which its renewals are good.
+type Holder = (Node, u64);
 
 /// Copies the data and prints the result.
 ///
@@ -112,44 +116,42 @@ fn acquire(config: &ClusterConfig) -> Result<NodeLease, Failure> {
         address: String::new(),
     };
     let (terms, world) = (Terms::default(), Arc::new(SystemWorld::new()));
-    let holder: Arc<Mutex<Option<Node>>> = Arc::default();
+    let holder: Arc<Mutex<Option<Holder>>> = Arc::default();
     let report: Report = {
         let holder = holder.clone();
         Arc::new(move |progress| tell_of_lease(progress, &holder))
     };
     let started = world.monotonic_ms();
-    let clock = world.clone();
+    let (clock, seen) = (world.clone(), holder.clone());
     let wait = |pause| {
         std::thread::park_timeout(pause);
-        clock.monotonic_ms() - started <= LIVES * terms.ttl_ms
+        let ttl_ms = lock(&seen).as_ref().map_or(terms.ttl_ms, |(_, ttl)| *ttl);
+        clock.monotonic_ms() - started <= LIVES * ttl_ms
     };
     let store = open_for_lease(config)?;
     let lease = NodeLease::acquire(store, node, terms, world, report, wait);
     let lease = lease.map_err(|error: StoreError| Failure::Data(error.to_string()))?;
-    lease.ok_or_else(|| {
-        let holder = orrery_model::sync::lock(&holder);
-        match &*holder {
-            Some(Node { name, address }) => Failure::Failed(format!(
-                "the node '{name}' ({address}) serves the data of the clusters: stop all nodes \
+    lease.ok_or_else(|| match &*lock(&holder) {
+        Some((Node { name, address }, _)) => Failure::Failed(format!(
+            "the node '{name}' ({address}) serves the data of the clusters: stop all nodes \
                  first"
-            )),
-            None => Failure::Data(
-                "the lease of the clusters cannot be read or written: see the messages above"
-                    .to_owned(),
-            ),
-        }
+        )),
+        None => Failure::Data(
+            "the lease of the clusters cannot be read or written: see the messages above"
+                .to_owned(),
+        ),
     })
 }
 
 /// Tells of the lease on standard error, and ends the process if the lease is lost.
-fn tell_of_lease(progress: Progress, holder: &Mutex<Option<Node>>) {
+fn tell_of_lease(progress: Progress, holder: &Mutex<Option<Holder>>) {
     match progress {
-        Progress::Waiting(Leaseholder { node, .. }) => {
+        Progress::Waiting(Leaseholder { node, .. }, ttl_ms) => {
             tell(&format!(
                 "the node '{}' ({}) holds the lease of the clusters: waiting to see if it lives",
                 node.name, node.address
             ));
-            *orrery_model::sync::lock(holder) = Some(node);
+            *lock(holder) = Some((node, ttl_ms));
         }
         Progress::Failed(cause) => tell(&format!("the lease cannot be renewed now: {cause}")),
         Progress::Lost(node) => {

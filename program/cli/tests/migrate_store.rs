@@ -253,7 +253,7 @@ fn wrong_sources_and_contradicting_options_are_refused_before_a_directory_is_mad
     assert!(is_empty(&missing));
 
     let no_file = fleet.path("none.toml");
-    let contradictions: [&[&str]; 7] = [
+    let contradictions: [&[&str]; 9] = [
         &["--store", "postgres", "--cluster-file", &file, "--memory"],
         &[
             "--store",
@@ -271,6 +271,15 @@ fn wrong_sources_and_contradicting_options_are_refused_before_a_directory_is_mad
             "--scrub-rate",
             "1",
         ],
+        &[
+            "--store",
+            "postgres",
+            "--cluster-file",
+            &file,
+            "--lease-seconds",
+            "1",
+        ],
+        &["--lease-seconds", "3"],
         &["--store", "postgres", "--cluster-file", &no_file],
         &["--store", "postgres"],
         &["--store", "directory", "--cluster-file", &file],

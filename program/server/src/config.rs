@@ -221,6 +221,8 @@ pub struct FleetConfig {
     pub reads_standbys: bool,
     /// The load in RU/s from which on another node may own a partition; `None` for never.
     pub spread_load_ru: Option<u64>,
+    /// The seconds for which a renewal of the lease is good, while this node holds the lease.
+    pub lease_seconds: u64,
 }
 
 /// Settings that only a server in the place of the emulator has.

@@ -19,7 +19,7 @@ use orrery_engine::Engine;
 use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel};
 use orrery_model::world::ShiftedWorld;
 use orrery_node::{
-    Clusters, FleetOfNode, NodeContext, Reader, Seat, open_owner, open_reader, read_file,
+    Clusters, FleetOfNode, NodeContext, Reader, Seat, Terms, open_owner, open_reader, read_file,
 };
 use std::pin::Pin;
 use std::sync::Arc;
@@ -287,7 +287,8 @@ fn open_server(
     let mut clusters = None;
     if let (Some(fleet), Some(node)) = (&config.fleet, &node) {
         let (file, least_load) = (&fleet.cluster_file, fleet.spread_load_ru);
-        clusters = Clusters::open(file, least_load, &node.seat, &node.context)?;
+        let terms = Terms::of_seconds(fleet.lease_seconds);
+        clusters = Clusters::open(file, least_load, terms, &node.seat, &node.context)?;
         if clusters.is_none() {
             return Ok(None);
         }

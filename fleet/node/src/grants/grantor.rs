@@ -30,7 +30,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::Duration;
 
 /// Milliseconds for which an owner owns its partitions after a poll.
-const VALID_MS: u64 = 3_000;
+const VALID_MS: u64 = 2_000;
 /// Milliseconds after which a node that has not polled gets no further partitions.
 const SILENT_MS: u64 = 2_000;
 /// Milliseconds for which a partition that was recalled for some work stays with the leaseholder.

@@ -40,11 +40,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// The pause between two polls, and the time in which one is answered.
+/// The time from one poll to the next, and the time in which one is answered: after a poll without
+/// an answer there is time for another one before the grants have expired.
 const PERIOD: Duration = Duration::from_millis(500);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Milliseconds for which a node takes no partitions over after a cluster did not answer.
 const UNREACHABLE_MS: u64 = 30_000;
 /// Requests in a row that a cluster does not answer, after which the node gives its partitions
@@ -330,6 +331,7 @@ impl OwnerNode {
     pub async fn poll_for_ever(self: Arc<Self>, client: NodesClient) {
         let mut leaseholder = self.seat.leaseholder.subscribe();
         loop {
+            let next = Instant::now() + PERIOD;
             let known = leaseholder.borrow_and_update().clone();
             if let Some(known) = known
                 && known.node != self.seat.node
@@ -337,7 +339,7 @@ impl OwnerNode {
                 // A leaseholder that does not answer is asked again; the grants expire meanwhile.
                 self.poll(&known, &client).await;
             }
-            let _ = timeout(PERIOD, leaseholder.changed()).await;
+            let _ = timeout_at(next, leaseholder.changed()).await;
         }
     }
 

@@ -14,9 +14,19 @@ const SUCCESSOR_MS: u64 = 2_000;
 /// A node that wants the lease.
 pub(crate) struct Claim {
     row: Row,
-    /// The commit of the row that was seen last, and when it was seen first, in milliseconds of
-    /// the monotonic clock.
-    seen: Option<(Lsn, u64)>,
+    /// The commit of the row that was seen last.
+    seen: Option<Seen>,
+}
+
+/// A commit of the row. Times are milliseconds of the monotonic clock.
+struct Seen {
+    lsn: Lsn,
+    /// The time from which on the leaseholder counts as silent: that of the first look, or later.
+    since_ms: u64,
+    /// The time of the last look.
+    last_ms: u64,
+    /// The leaseholder has got time, once, since this node could not look.
+    has_got_time: bool,
 }
 
 /// The outcome of an attempt to get the lease.
@@ -29,7 +39,13 @@ pub(crate) enum Attempt {
         since_ms: u64,
     },
     /// Another node holds the lease, or has claimed it just now.
-    Waiting(Option<Leaseholder>),
+    Waiting {
+        /// The leaseholder with the milliseconds for which its renewals are good; `None` for a
+        /// lease that is free, or was a moment ago.
+        leaseholder: Option<(Leaseholder, u64)>,
+        /// Milliseconds after which the lease is free if the row stays the same.
+        left_ms: u64,
+    },
 }
 
 impl Claim {
@@ -56,15 +72,21 @@ impl Claim {
             let now_ms = world.monotonic_ms();
             if !row.is_released {
                 // A fifth more, since clocks do not run at the same speed.
-                if !self.is_silent(head.lsn, row.ttl_ms + row.ttl_ms / 5, now_ms) {
+                let left_ms = self.left_ms(head.lsn, row.ttl_ms + row.ttl_ms / 5, now_ms);
+                if left_ms > 0 {
                     let node = row.node;
-                    return Ok(Attempt::Waiting(Some(Leaseholder { node, key })));
+                    return Ok(Attempt::Waiting {
+                        leaseholder: Some((Leaseholder { node, key }, row.ttl_ms)),
+                        left_ms,
+                    });
                 }
             } else if let Some(successor) = row.successor
                 && successor != self.row.node.name
-                && !self.is_silent(head.lsn, SUCCESSOR_MS, now_ms)
             {
-                return Ok(Attempt::Waiting(None));
+                let left_ms = self.left_ms(head.lsn, SUCCESSOR_MS, now_ms);
+                if left_ms > 0 {
+                    return Ok(Attempt::free(left_ms));
+                }
             }
         }
         let key = match key {
@@ -80,7 +102,7 @@ impl Claim {
         // Whatever the watched row has become meanwhile, the head tells.
         let lease = store.open(LEASE_PARTITION)?;
         if lease.head() != head {
-            return Ok(Attempt::Waiting(None));
+            return Ok(Attempt::free(0));
         }
         let since_ms = world.monotonic_ms();
         let (commit, new_head) = commit_of(&self.row, head, world);
@@ -91,18 +113,43 @@ impl Claim {
             }),
             // A claim that took place without an answer has a leaseholder that does not know of it.
             // It expires like that of a leaseholder that has died.
-            _ => Ok(Attempt::Waiting(None)),
+            _ => Ok(Attempt::free(0)),
         }
     }
 
-    /// Returns true if the row has been the same for longer than a time.
-    fn is_silent(&mut self, lsn: Lsn, time_ms: u64, now_ms: u64) -> bool {
-        match self.seen {
-            Some((seen, since_ms)) if seen == lsn => now_ms.saturating_sub(since_ms) > time_ms,
-            _ => {
-                self.seen = Some((lsn, now_ms));
-                false
-            }
+    /// Returns the milliseconds until the row has been the same for longer than a time; 0 if it
+    /// has.
+    ///
+    /// While this node could not look at the row, as in a failover of the cluster, the leaseholder
+    /// could not renew it either: it gets a third of the time afterwards. Only once for each
+    /// renewal, so that a node whose looks all take long claims the lease at last.
+    fn left_ms(&mut self, lsn: Lsn, time_ms: u64, now_ms: u64) -> u64 {
+        let third_ms = time_ms / 3;
+        let seen = match &mut self.seen {
+            Some(seen) if seen.lsn == lsn => seen,
+            seen => seen.insert(Seen {
+                lsn,
+                since_ms: now_ms,
+                last_ms: now_ms,
+                has_got_time: false,
+            }),
+        };
+        if now_ms.saturating_sub(seen.last_ms) > third_ms && !seen.has_got_time {
+            seen.has_got_time = true;
+            let since_ms = (now_ms + third_ms).saturating_sub(time_ms);
+            seen.since_ms = seen.since_ms.max(since_ms);
+        }
+        seen.last_ms = now_ms;
+        (time_ms + 1).saturating_sub(now_ms.saturating_sub(seen.since_ms))
+    }
+}
+
+impl Attempt {
+    /// Returns the attempt at a lease that is free, and not this node's to claim, for a time.
+    fn free(left_ms: u64) -> Attempt {
+        Attempt::Waiting {
+            leaseholder: None,
+            left_ms,
         }
     }
 }
@@ -110,6 +157,7 @@ impl Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Terms;
     use crate::lease::holding::Renewal;
     use crate::lease::row::Node;
     use crate::lease::validity::{Moment, Validity};
@@ -117,7 +165,9 @@ mod tests {
     use orrery_storage::MemoryStore;
     use std::sync::Arc;
 
-    const TTL_MS: u64 = 6_000;
+    const TTL_MS: u64 = 3_000;
+    /// The time after which a claimer looks again.
+    const LOOK_MS: u64 = 50;
 
     /// A node with a clock of its own.
     struct TestNode {
@@ -145,6 +195,16 @@ mod tests {
                 }),
                 world,
                 holding: None,
+            }
+        }
+
+        /// Looks at the row of another leaseholder. Returns the milliseconds until its lease is
+        /// free.
+        fn left_ms(&mut self, store: &MemoryStore) -> u64 {
+            let attempt = self.claim.attempt(store, self.world.as_ref());
+            match attempt.expect("a row") {
+                Attempt::Waiting { left_ms, .. } => left_ms,
+                Attempt::Held { .. } => panic!("the lease was free"),
             }
         }
 
@@ -183,11 +243,11 @@ mod tests {
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
         first.step(&store, || ());
         assert!(first.validity.is_valid());
-        second.step(&store, || ());
-        second.world.advance_ms(TTL_MS + TTL_MS / 5);
-        second.step(&store, || ());
-        assert!(second.holding.is_none());
-        second.world.advance_ms(1);
+        for _ in 0..=(TTL_MS + TTL_MS / 5) / LOOK_MS {
+            second.step(&store, || ());
+            assert!(second.holding.is_none());
+            second.world.advance_ms(LOOK_MS);
+        }
         second.step(&store, || ());
         assert!(second.validity.is_valid());
         first.step(&store, || ());
@@ -206,6 +266,88 @@ mod tests {
             second.world.advance_ms(TTL_MS / 3);
             first.step(&store, || ());
             assert!(first.validity.is_valid() && second.holding.is_none());
+        }
+    }
+
+    #[test]
+    fn a_claimer_knows_when_the_lease_of_a_silent_leaseholder_is_free() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
+        first.step(&store, || ());
+        for _ in 0..10 {
+            assert!(second.left_ms(&store) > LOOK_MS);
+            second.world.advance_ms(LOOK_MS);
+        }
+        let left_ms = second.left_ms(&store);
+        assert_eq!(left_ms, TTL_MS + TTL_MS / 5 + 1 - 10 * LOOK_MS);
+        for _ in 0..left_ms / LOOK_MS {
+            second.world.advance_ms(LOOK_MS);
+            assert!(second.left_ms(&store) > 0);
+        }
+        let left_ms = second.left_ms(&store);
+        second.world.advance_ms(left_ms);
+        second.step(&store, || ());
+        assert!(second.validity.is_valid());
+    }
+
+    #[test]
+    fn a_leaseholder_gets_time_to_renew_after_a_cluster_was_away() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
+        first.step(&store, || ());
+        second.step(&store, || ());
+        for _ in 0..3 {
+            // No node reads or writes the row meanwhile.
+            first.world.advance_ms(10 * TTL_MS);
+            second.world.advance_ms(10 * TTL_MS);
+            assert_eq!(second.left_ms(&store), (TTL_MS + TTL_MS / 5) / 3 + 1);
+            assert!(!first.validity.is_valid());
+            first.step(&store, || ());
+            assert!(first.validity.is_valid());
+            second.step(&store, || ());
+        }
+        // It gets the time once, and may have died.
+        for passed_ms in [10 * TTL_MS, (TTL_MS + TTL_MS / 5) / 3 + 1] {
+            assert!(second.holding.is_none());
+            second.world.advance_ms(passed_ms);
+            second.step(&store, || ());
+        }
+        assert!(second.validity.is_valid());
+    }
+
+    /// Each commit becomes visible at the end of its time, and a claimer looks all the time.
+    #[test]
+    fn a_leaseholder_with_slow_commits_keeps_the_lease() {
+        for (longest_ms, stays_valid) in [(TTL_MS / 2, true), (TTL_MS + 1, false)] {
+            let random = SeededWorld::new(0, longest_ms);
+            let store = MemoryStore::new();
+            let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
+            let clock = first.world.clone();
+            first.step(&store, || ());
+            let mut pass = |time_ms: u64| {
+                for passed_ms in 0..time_ms {
+                    if passed_ms % LOOK_MS == 0 {
+                        second.step(&store, || ());
+                        assert!(second.holding.is_none(), "commits of {longest_ms} ms");
+                    }
+                    clock.advance_ms(1);
+                    second.world.advance_ms(1);
+                }
+            };
+            let terms = Terms { ttl_ms: TTL_MS };
+            let mut was_valid = true;
+            pass(terms.pause_ms(0));
+            for _ in 0..300 {
+                let took_ms = random.random() % longest_ms;
+                let before = Moment::now(clock.as_ref());
+                pass(took_ms);
+                was_valid &= first.validity.is_valid();
+                let holding = first.holding.as_mut().expect("it holds");
+                assert_eq!(holding.renew(&store, clock.as_ref()), Renewal::Renewed);
+                first.validity.extend(before, TTL_MS);
+                pass(terms.pause_ms(took_ms));
+            }
+            assert_eq!(was_valid, stays_valid, "commits of {longest_ms} ms");
         }
     }
 
@@ -258,11 +400,13 @@ mod tests {
         nodes[0].step(&store, || ());
         let mut holding = nodes[0].holding.take().expect("the first holds");
         holding.release(&store, nodes[0].world.as_ref(), Some("gone".to_owned()));
-        for (passed_ms, holds) in [(0, false), (SUCCESSOR_MS, false), (1, true)] {
-            nodes[1].world.advance_ms(passed_ms);
+        for _ in 0..=SUCCESSOR_MS / LOOK_MS {
             nodes[1].step(&store, || ());
-            assert_eq!(nodes[1].holding.is_some(), holds, "after {passed_ms} more");
+            assert!(nodes[1].holding.is_none());
+            nodes[1].world.advance_ms(LOOK_MS);
         }
+        nodes[1].step(&store, || ());
+        assert!(nodes[1].holding.is_some());
     }
 
     #[test]
@@ -274,7 +418,13 @@ mod tests {
         let key = holding.key().clone();
         let told = second.claim.attempt(&store, second.world.as_ref());
         match told.expect("a row") {
-            Attempt::Waiting(Some(leaseholder)) => assert_eq!(leaseholder.key.as_ref(), Some(&key)),
+            Attempt::Waiting {
+                leaseholder: Some((leaseholder, ttl_ms)),
+                ..
+            } => {
+                assert_eq!(leaseholder.key.as_ref(), Some(&key));
+                assert_eq!(ttl_ms, TTL_MS);
+            }
             _ => panic!("the first node holds the lease"),
         }
         holding.release(&store, first.world.as_ref(), None);
@@ -285,7 +435,7 @@ mod tests {
     /// Clocks that differ by up to a tenth in speed, pauses, and delayed answers of the store.
     #[test]
     fn the_lease_is_never_valid_at_two_nodes() {
-        let mut held = 0;
+        let (mut held, mut taken) = (0, 0);
         for seed in 0..300 {
             let random = SeededWorld::new(0, seed);
             let store = MemoryStore::new();
@@ -301,12 +451,15 @@ mod tests {
                 pass(random.random() % (TTL_MS / 2));
                 let node = (random.random() % 3) as usize;
                 let delay = random.random() % (TTL_MS * 2);
+                let had_it = nodes[node].holding.is_some();
                 nodes[node].step(&store, || pass(delay));
+                taken += u64::from(!had_it && nodes[node].holding.is_some());
                 let valid = nodes.iter().filter(|node| node.validity.is_valid()).count();
                 assert!(valid <= 1, "{valid} nodes hold the lease, seed {seed}");
                 held += valid;
             }
         }
         assert!(held > 10_000, "the lease was valid after {held} steps only");
+        assert!(taken > 3_000, "the lease was taken {taken} times only");
     }
 }

@@ -18,22 +18,37 @@ use super::validity::{Moment, Validity};
 /// The times of a lease.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Milliseconds for which a renewal is good. Renewed every third of them.
+    /// Milliseconds for which a renewal is good. A renewal begins every sixth of them.
     pub ttl_ms: u64,
 }
 
+impl Terms {
+    /// Returns the terms with a time to live in seconds.
+    pub fn of_seconds(seconds: u64) -> Terms {
+        Terms {
+            ttl_ms: seconds.saturating_mul(1_000),
+        }
+    }
+
+    /// Returns the milliseconds from the end of a renewal that took a time to the next one. The
+    /// validity counts from before a renewal, so the next one after a slow one begins at once.
+    pub(super) fn pause_ms(self, took_ms: u64) -> u64 {
+        (self.ttl_ms / 6).saturating_sub(took_ms)
+    }
+}
+
 impl Default for Terms {
-    /// Returns a time to live of 6 seconds.
+    /// Returns a time to live of 3 seconds.
     fn default() -> Terms {
-        Terms { ttl_ms: 6_000 }
+        Terms { ttl_ms: 3_000 }
     }
 }
 
 /// The news of a node that waits for the lease, or holds it.
 #[derive(Debug)]
 pub enum Progress {
-    /// Another node holds the lease.
-    Waiting(Leaseholder),
+    /// Another node holds the lease, and its renewals are good for this number of milliseconds.
+    Waiting(Leaseholder, u64),
     /// The store does not answer; the node tries again.
     Failed(String),
     /// Another node has taken the lease, so this node must not serve the account any more.
@@ -104,6 +119,7 @@ impl NodeLease {
         let mut last = None;
         loop {
             let before = Moment::now(world.as_ref());
+            let mut next = pause;
             match claim.attempt(store.as_ref(), world.as_ref()) {
                 Ok(Attempt::Held { holding, since_ms }) => {
                     let validity = Arc::new(Validity::ended(world.clone()));
@@ -124,19 +140,26 @@ impl NodeLease {
                     };
                     return Ok(Some(renewer.start(holding, validity)));
                 }
-                Ok(Attempt::Waiting(leaseholder)) => {
+                Ok(Attempt::Waiting {
+                    leaseholder,
+                    left_ms,
+                }) => {
+                    // Clients wait for the claim of the lease of a leaseholder that has died.
+                    if left_ms > 0 {
+                        next = pause.min(Duration::from_millis(left_ms));
+                    }
                     // The leaseholder is told once, and again when it changes.
-                    if let Some(leaseholder) = leaseholder
+                    if let Some((leaseholder, ttl_ms)) = leaseholder
                         && last.as_ref() != Some(&leaseholder)
                     {
-                        report(Progress::Waiting(leaseholder.clone()));
+                        report(Progress::Waiting(leaseholder.clone(), ttl_ms));
                         last = Some(leaseholder);
                     }
                 }
                 Err(error) if is_passing(&error) => report(Progress::Failed(error.to_string())),
                 Err(error) => return Err(error),
             }
-            if !wait(pause) {
+            if !wait(next) {
                 return Ok(None);
             }
         }
@@ -227,15 +250,15 @@ impl Renewer {
     }
 
     fn run(self, mut holding: Holding) {
-        let third = Duration::from_millis(self.terms.ttl_ms / 3);
         let soon = Duration::from_millis((self.terms.ttl_ms / 30).max(1));
-        let mut pause = third;
+        let mut pause = Duration::from_millis(self.terms.pause_ms(0));
         while !self.stop.wait(pause) {
             let before = Moment::now(self.world.as_ref());
             pause = match holding.renew(self.store.as_ref(), self.world.as_ref()) {
                 Renewal::Renewed => {
                     self.validity.extend(before, self.terms.ttl_ms);
-                    third
+                    let took_ms = self.world.monotonic_ms() - before.monotonic_ms;
+                    Duration::from_millis(self.terms.pause_ms(took_ms))
                 }
                 Renewal::Lost(node) => {
                     self.validity.end();

@@ -157,6 +157,7 @@ impl StartArguments {
                 balances: self.balance == Balance::On,
                 reads_standbys: self.standby_reads == StandbyReads::On,
                 spread_load_ru: self.spread_load.0,
+                lease_seconds: self.lease_seconds,
             })),
         }
     }

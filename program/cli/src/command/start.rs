@@ -484,6 +484,18 @@ pub(crate) struct StartArguments {
         default_value = "10"
     )]
     pub(crate) spread_load: SpreadLoad,
+    /// Seconds for which a renewal of the lease is good while this node holds it, from 2 to 60.
+    /// Another node takes the lease of a node that has died after this time and a fifth; a commit
+    /// of the first cluster that takes longer may cost a living node the lease
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "ORRERY_LEASE_SECONDS",
+        requires = "cluster_file",
+        value_parser = clap::value_parser!(u64).range(2..=60),
+        default_value_t = 3
+    )]
+    pub(crate) lease_seconds: u64,
 }
 
 /// The arguments of `orrery start` alone, for [`StartArguments::defaults`].

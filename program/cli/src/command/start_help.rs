@@ -97,6 +97,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "balance",
             "standby-reads",
             "spread-load",
+            "lease-seconds",
             "accept-stale",
         ],
     ),
