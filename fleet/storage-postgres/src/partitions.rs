@@ -45,10 +45,12 @@ pub(crate) enum Work {
     Barrier(Answer<()>),
 }
 
-/// The work that a worker has taken.
-pub(crate) enum Taken {
-    /// Commits of different partitions, which are sent together.
-    Commits(Vec<CommitWork>),
+/// A task that must be started.
+pub(crate) enum Start {
+    /// A worker, which takes commits until none wait.
+    Worker,
+    /// Work of a partition that is no commit. Such work waits for no worker: the outcome of a
+    /// commit may take long to find out.
     Other(PartitionId, Work),
 }
 
@@ -84,9 +86,9 @@ enum Stage {
     /// There is no work.
     #[default]
     Idle,
-    /// The work waits for a worker.
+    /// Commits wait for a worker.
     Ready,
-    /// A worker has the first of the work.
+    /// The first of the work is being done.
     UnderWay,
 }
 
@@ -124,7 +126,7 @@ struct Partition {
 pub(crate) struct Partitions {
     partitions: HashMap<PartitionId, Partition>,
     cache: RowCache,
-    /// The partitions whose work waits for a worker.
+    /// The partitions whose commits wait for a worker.
     ready: VecDeque<PartitionId>,
     workers: usize,
     most_workers: usize,
@@ -151,12 +153,12 @@ impl Partitions {
         }
     }
 
-    /// Accepts a commit. Returns its slot, and true if a worker must be started.
+    /// Accepts a commit. Returns its slot, and what must be started.
     pub(crate) fn submit(
         &mut self,
         lease: &Lease,
         commit: Commit,
-    ) -> Result<(Arc<Slot>, bool), CommitOutcome> {
+    ) -> Result<(Arc<Slot>, Option<Start>), CommitOutcome> {
         let refusal = self.refusal();
         let Some(partition) = self.partitions.get_mut(&lease.partition()) else {
             return Err(CommitOutcome::Fenced);
@@ -194,8 +196,8 @@ impl Partitions {
         })
     }
 
-    /// Queues a task behind the commits that were accepted. Returns true if a worker must be started.
-    pub(crate) fn push(&mut self, id: PartitionId, work: Work) -> bool {
+    /// Queues a task behind the commits that were accepted. Returns what must be started.
+    pub(crate) fn push(&mut self, id: PartitionId, work: Work) -> Option<Start> {
         let partition = self.partitions.entry(id).or_default();
         if !matches!(work, Work::Barrier(_)) {
             // From here on no commit of an earlier lease is accepted.
@@ -205,21 +207,42 @@ impl Partitions {
         self.wake(id)
     }
 
-    /// Makes a partition that has work wait for a worker. Returns true if a worker must be started.
-    fn wake(&mut self, id: PartitionId) -> bool {
-        let partition = self.partitions.entry(id).or_default();
-        if partition.stage == Stage::Idle {
-            partition.stage = Stage::Ready;
-            self.ready.push_back(id);
+    /// Sees to the work of a partition that may have been idle. Returns what must be started.
+    fn wake(&mut self, id: PartitionId) -> Option<Start> {
+        let partition = self.partitions.get(&id)?;
+        match partition.stage {
+            Stage::Idle => self.go_on(id).or_else(|| self.needs_worker()),
+            Stage::Ready | Stage::UnderWay => None,
         }
-        self.needs_worker()
     }
 
-    /// Returns true, and counts a further worker, if one is needed.
-    pub(crate) fn needs_worker(&mut self) -> bool {
+    /// Sees to the next work of a partition none of whose work is under way. Returns what must be
+    /// started, other than a worker.
+    fn go_on(&mut self, id: PartitionId) -> Option<Start> {
+        let partition = self.partitions.get_mut(&id)?;
+        match partition.queue.pop_front() {
+            None => {
+                partition.stage = Stage::Idle;
+                None
+            }
+            Some(Task::Other(work)) => {
+                partition.stage = Stage::UnderWay;
+                Some(Start::Other(id, work))
+            }
+            Some(commit) => {
+                partition.queue.push_front(commit);
+                partition.stage = Stage::Ready;
+                self.ready.push_back(id);
+                None
+            }
+        }
+    }
+
+    /// Counts a further worker, if one is needed, which must be started.
+    pub(crate) fn needs_worker(&mut self) -> Option<Start> {
         let is_needed = !self.ready.is_empty() && self.workers < self.most_workers;
         self.workers += usize::from(is_needed);
-        is_needed
+        is_needed.then_some(Start::Worker)
     }
 
     /// Returns the partitions that have commits on their way.
@@ -231,21 +254,29 @@ impl Partitions {
         busy.map(|(id, _)| *id).collect()
     }
 
-    /// Ends a worker if no partition waits.
+    /// Ends a worker if no partition waits. Returns true if the worker ends.
     pub(crate) fn end_worker(&mut self) -> bool {
         let is_ended = self.ready.is_empty();
         self.workers -= usize::from(is_ended);
         is_ended
     }
 
-    /// Takes the next work: that of one partition, or commits of several that fit one transaction.
-    pub(crate) fn take(&mut self) -> Option<Taken> {
-        let mut group: Vec<CommitWork> = Vec::new();
+    /// Ends a worker that was broken off, or that goes on beside the others. Returns what must be
+    /// started in its place.
+    pub(crate) fn replace_worker(&mut self) -> Option<Start> {
+        self.workers -= 1;
+        self.needs_worker()
+    }
+
+    /// Takes the commits of the partitions that wait, as far as they fit one transaction, and at
+    /// least those of one. Also returns what must be started.
+    pub(crate) fn take(&mut self) -> (Vec<CommitWork>, Vec<Start>) {
+        let (mut group, mut starts) = (Vec::new(), Vec::new());
         let mut room = Room {
             bytes: Limits::ENVELOPE.commit_bytes,
             keys: Limits::ENVELOPE.commit_keys,
         };
-        // Partitions whose work does not go along stay in their order.
+        // Partitions whose commits do not go along stay in their order.
         let mut left = VecDeque::new();
         while group.len() < GROUP_PARTITIONS
             && let Some(id) = self.ready.pop_front()
@@ -254,9 +285,6 @@ impl Partitions {
                 left.push_back(id);
                 continue;
             }
-            if let Some(work) = self.take_other(id) {
-                return Some(Taken::Other(id, work));
-            }
             match self.take_commits(id, &mut room) {
                 Some(work) => {
                     room.bytes = room.bytes.min(GROUP_BYTES);
@@ -264,35 +292,21 @@ impl Partitions {
                     group.push(work);
                 }
                 // All of its commits were fenced.
-                None => self.end_work(id),
+                None => starts.extend(self.go_on(id)),
             }
         }
         left.append(&mut self.ready);
         self.ready = left;
-        (!group.is_empty()).then_some(Taken::Commits(group))
+        (group, starts)
     }
 
-    /// Returns true if the next work of a partition is a commit for which there is room.
+    /// Returns true if there is room for the next commit of a partition.
     fn fits(&self, id: PartitionId, room: &Room) -> bool {
         let partition = self.partitions.get(&id);
         match partition.and_then(|partition| partition.queue.front()) {
             Some(Task::Commit { commit, bytes, .. }) => room.has(commit, *bytes),
-            _ => false,
-        }
-    }
-
-    /// Takes the next work of a partition if it is no commit.
-    fn take_other(&mut self, id: PartitionId) -> Option<Work> {
-        let partition = self.partitions.get_mut(&id)?;
-        match partition.queue.pop_front()? {
-            Task::Other(work) => {
-                partition.stage = Stage::UnderWay;
-                Some(work)
-            }
-            commit => {
-                partition.queue.push_front(commit);
-                None
-            }
+            // The commits were refused meanwhile.
+            _ => true,
         }
     }
 
@@ -343,16 +357,10 @@ impl Partitions {
         taken
     }
 
-    /// Ends the work that a worker has taken. A partition that has more work waits again.
-    pub(crate) fn end_work(&mut self, id: PartitionId) {
-        let partition = self.partitions.entry(id).or_default();
-        partition.stage = match partition.queue.is_empty() {
-            true => Stage::Idle,
-            false => {
-                self.ready.push_back(id);
-                Stage::Ready
-            }
-        };
+    /// Ends work of a partition that was under way. Returns what must be started, other than a
+    /// worker.
+    pub(crate) fn end_work(&mut self, id: PartitionId) -> Option<Start> {
+        self.go_on(id)
     }
 
     /// Notes a row that is durable. Commits go on under the same lease.
@@ -714,13 +722,10 @@ mod tests {
         assert!(barrier.try_recv().is_err(), "the barrier has no answer");
         assert_eq!(partitions.queued_bytes, 0);
         assert!(partitions.is_in_doubt(P));
-        // The next task waits for a worker again.
+        // The next task is started again.
         let (sender, _receiver) = oneshot::channel();
-        partitions.push(P, Work::Open(sender));
-        assert!(matches!(
-            partitions.take(),
-            Some(Taken::Other(P, Work::Open(_)))
-        ));
+        let start = partitions.push(P, Work::Open(sender));
+        assert!(matches!(start, Some(Start::Other(P, Work::Open(_)))));
     }
 
     /// Returns rows with values of some bytes together.
@@ -756,11 +761,9 @@ mod tests {
 
     /// Returns the numbers of the partitions whose commits a worker takes.
     fn take_commits(partitions: &mut Partitions) -> Vec<u64> {
-        match partitions.take() {
-            Some(Taken::Commits(works)) => works.iter().map(|work| work.id.0).collect(),
-            Some(Taken::Other(..)) => panic!("other work"),
-            None => Vec::new(),
-        }
+        let (works, starts) = partitions.take();
+        assert!(starts.is_empty());
+        works.iter().map(|work| work.id.0).collect()
     }
 
     #[test]
@@ -779,18 +782,7 @@ mod tests {
     }
 
     #[test]
-    fn other_work_goes_alone_and_a_partition_under_way_waits() {
-        let mut partitions = submitted(&[1, 1, 1]);
-        let (sender, _receiver) = oneshot::channel();
-        let id = PartitionId(9);
-        partitions.push(id, Work::Barrier(sender));
-        assert_eq!(take_commits(&mut partitions), [1, 2, 3]);
-        assert!(matches!(
-            partitions.take(),
-            Some(Taken::Other(_, Work::Barrier(_)))
-        ));
-
-        // The next commit of a partition waits for the end of the one before.
+    fn a_partition_under_way_waits_and_other_work_needs_no_worker() {
         let mut partitions = submitted(&[1, 1]);
         assert_eq!(take_commits(&mut partitions), [1, 2]);
         let lease = Lease::new(PartitionId(1), 1, Head::default());
@@ -800,25 +792,62 @@ mod tests {
             ..Commit::default()
         };
         assert!(partitions.submit(&lease, next).is_ok());
+        let (sender, _receiver) = oneshot::channel();
+        let id = PartitionId(2);
+        assert!(partitions.push(id, Work::Barrier(sender)).is_none());
+        // The next work of a partition waits for the end of the work before.
         assert_eq!(take_commits(&mut partitions), [0u64; 0]);
-        partitions.end_work(PartitionId(1));
-        partitions.end_work(PartitionId(2));
-        assert_eq!(partitions.busy(), [PartitionId(1)]);
+        assert!(
+            partitions.end_work(PartitionId(1)).is_none(),
+            "a worker is there"
+        );
+        let start = partitions.end_work(id);
+        assert!(matches!(start, Some(Start::Other(_, Work::Barrier(_)))));
         assert_eq!(take_commits(&mut partitions), [1]);
+        assert!(partitions.end_work(PartitionId(1)).is_none());
+        assert_eq!(partitions.busy(), [id]);
+        assert!(partitions.end_work(id).is_none());
+        assert!(partitions.busy().is_empty());
+    }
+
+    #[test]
+    fn commits_that_were_refused_make_way_for_the_work_behind_them() {
+        let mut partitions = submitted(&[1, 1]);
+        let id = PartitionId(1);
+        let (sender, _receiver) = oneshot::channel();
+        assert!(partitions.push(id, Work::Open(sender)).is_none());
+        partitions.end_lease(id);
+        let (works, starts) = partitions.take();
+        assert_eq!(works.len(), 1);
+        assert!(matches!(starts[..], [Start::Other(_, Work::Open(_))]));
     }
 
     #[test]
     fn no_more_workers_are_started_than_there_may_be() {
-        let mut partitions = submitted(&[1]);
-        assert_eq!(partitions.workers, 1);
-        for n in 2..20 {
-            let (sender, _receiver) = oneshot::channel();
-            partitions.push(PartitionId(n), Work::Barrier(sender));
+        let mut partitions = Partitions::new(0, 8);
+        let mut started = 0;
+        for n in 1..20 {
+            let id = PartitionId(n);
+            let row = HeadRow {
+                epoch: 1,
+                ..HeadRow::default()
+            };
+            partitions.note_epoch(id, row, None);
+            let commit = Commit {
+                new_lsn: 1,
+                ..Commit::default()
+            };
+            let submitted = partitions.submit(&Lease::new(id, 1, row.head()), commit);
+            started += usize::from(submitted.is_ok_and(|(_, start)| start.is_some()));
         }
-        assert_eq!(partitions.workers, MOST_WORKERS);
+        assert_eq!((started, partitions.workers), (MOST_WORKERS, MOST_WORKERS));
         assert!(!partitions.end_worker(), "partitions wait");
-        while partitions.take().is_some() {}
-        for left in (0..MOST_WORKERS).rev() {
+        // A worker that takes long is replaced while partitions wait.
+        assert!(matches!(partitions.replace_worker(), Some(Start::Worker)));
+        assert_eq!(partitions.workers, MOST_WORKERS);
+        while !partitions.take().0.is_empty() {}
+        assert!(partitions.replace_worker().is_none());
+        for left in (0..MOST_WORKERS - 1).rev() {
             assert!(partitions.end_worker());
             assert_eq!(partitions.workers, left);
         }

@@ -3,6 +3,7 @@
 -- The SQL of this crate stays within what PostgreSQL, YugabyteDB and CockroachDB do alike:
 -- * tables with a primary key, bytea, bigint, smallint and int columns; no other type;
 -- * INSERT .. SELECT .. ON CONFLICT, UPDATE, DELETE .. USING, unnest of arrays, RETURNING;
+-- * FOR UPDATE SKIP LOCKED, ARRAY(SELECT ..), || of arrays and of bytea;
 -- * no advisory lock, no LISTEN, no ctid, no unlogged or partitioned table, no data-modifying WITH,
 --   no server-side function, no trigger, no sequence;
 -- * READ COMMITTED for writes whose every statement compares the head, REPEATABLE READ for

@@ -104,6 +104,8 @@ impl Statements {
     /// heads were moved. One text, so that no head can move outside of a transaction if `BEGIN`
     /// fails. The tokens are compared too: a cluster that lost commits may come to the same epoch
     /// and number by other commits.
+    ///
+    /// Of several heads, those that another transaction has locked are passed over.
     pub(crate) fn move_heads(&self, works: &[CommitWork]) -> String {
         let mut rows = Vec::with_capacity(works.len());
         for CommitWork { id, from, to, .. } in works {
@@ -119,13 +121,22 @@ impl Statements {
                 hex(&to.token),
             ));
         }
+        let schema = &self.schema;
+        let mut unlocked = String::new();
+        if works.len() > 1 {
+            let ids = works.iter().map(|work| (work.id.0 as i64).to_string());
+            let ids = ids.collect::<Vec<_>>().join(", ");
+            unlocked = format!(
+                "AND h.p IN (SELECT p FROM {schema}.head WHERE p IN ({ids}) \
+                 FOR UPDATE SKIP LOCKED)"
+            );
+        }
         format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE {}.head AS h \
+            "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE {schema}.head AS h \
              SET lsn = d.new_lsn, token = d.new_token FROM (VALUES {}) \
              AS d(p, incarnation, epoch, lsn, token, new_lsn, new_token) \
              WHERE h.p = d.p AND h.incarnation = d.incarnation AND h.epoch = d.epoch \
-             AND h.lsn = d.lsn AND h.token = d.token AND h.state = 0 RETURNING h.p",
-            self.schema,
+             AND h.lsn = d.lsn AND h.token = d.token AND h.state = 0 {unlocked} RETURNING h.p",
             rows.join(", "),
         )
     }

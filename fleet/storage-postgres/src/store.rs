@@ -20,7 +20,7 @@ use crate::followers::{self, Followers};
 use crate::head::HeadRow;
 use crate::idle::Idle;
 use crate::outage::PATIENCE;
-use crate::partitions::{Answer, CommitWork, Partitions, Work};
+use crate::partitions::{Answer, CommitWork, Partitions, Start, Work};
 use crate::pool::Pool;
 use crate::row_snapshot::{KnownRows, RowSnapshot};
 use crate::slot::Ticket;
@@ -282,19 +282,29 @@ impl Shared {
         self.connector.outage.is_over(waited) || self.connector.stall.is_over(waited)
     }
 
-    /// Queues work, and starts a worker if one is needed.
+    /// Queues work, and starts what is needed for it.
     fn push(self: &Arc<Self>, id: PartitionId, work: Work) {
-        let needs_worker = self.partitions().push(id, work);
-        if needs_worker {
-            self.runtime.spawn(workers::run(self.clone()));
-        }
+        let start = self.partitions().push(id, work);
+        self.start(start);
     }
 
     /// Starts a worker if one is needed.
     pub(crate) fn start_worker(self: &Arc<Self>) {
-        let needs_worker = self.partitions().needs_worker();
-        if needs_worker {
-            self.runtime.spawn(workers::run(self.clone()));
+        let start = self.partitions().needs_worker();
+        self.start(start);
+    }
+
+    /// Starts a task.
+    pub(crate) fn start(self: &Arc<Self>, start: Option<Start>) {
+        match start {
+            None => {}
+            Some(Start::Worker) => drop(self.runtime.spawn(workers::run(self.clone()))),
+            Some(Start::Other(id, work)) => {
+                drop(
+                    self.runtime
+                        .spawn(workers::do_other(self.clone(), id, work)),
+                );
+            }
         }
     }
 }
@@ -617,11 +627,8 @@ impl Store for PostgresStore {
         }
         let accepted = self.shared.partitions().submit(lease, commit);
         match accepted {
-            Ok((slot, needs_worker)) => {
-                if needs_worker {
-                    let worker = workers::run(self.shared.clone());
-                    self.shared.runtime.spawn(worker);
-                }
+            Ok((slot, start)) => {
+                self.shared.start(start);
                 Receipt::pending(Ticket(slot))
             }
             Err(refusal) => Receipt::ready(refusal),
