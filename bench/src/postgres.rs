@@ -296,7 +296,7 @@ fn read_row(store: &PostgresStore, number: u64, is_ahead: bool) {
         true => {
             let ahead = ReadAhead {
                 keys: vec![key.to_vec()],
-                links: Vec::new(),
+                ..ReadAhead::default()
             };
             store.snapshot_ahead(PartitionId(1), &ahead)
         }

@@ -283,9 +283,10 @@ impl Engine {
         attempt: &mut RequestAttempt<'_>,
     ) -> Result<RequestResult<Written>> {
         let partition = attempt.partition;
+        partition.read_ahead(|| write.rows(container))?;
         // The lock comes before the snapshot, so that no commit falls between the two.
         let mut writer = partition.lock()?;
-        let snapshot = partition.snapshot_ahead(|| write.rows(container))?;
+        let snapshot = partition.snapshot_for_writer(&writer, || write.rows(container))?;
         let mut transaction =
             Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let applied = apply(&mut transaction, ReadView::Writer(&writer), write);

@@ -259,6 +259,39 @@ impl Partition {
         self.checked(snapshot.map_err(storage_failure))
     }
 
+    /// Returns a snapshot for the writer of the partition, as [`Partition::snapshot_ahead`] does.
+    ///
+    /// # Errors
+    /// As for [`Partition::snapshot`].
+    pub(crate) fn snapshot_for_writer(
+        &self,
+        writer: &Writer,
+        ahead: impl Fn() -> ReadAhead,
+    ) -> Result<Box<dyn Snapshot>> {
+        let snapshot = self.snapshot_ahead(|| ReadAhead {
+            is_for_writer: true,
+            ..ahead()
+        })?;
+        // The writer may have forgotten rows that another snapshot has shown and this one lacks.
+        match writer.completes(snapshot.head().lsn) {
+            true => Ok(snapshot),
+            false => self.snapshot_ahead(ahead),
+        }
+    }
+
+    /// Reads rows into memory before the writer is locked, if the store is on another machine: the
+    /// next writer waits until the lock is free.
+    ///
+    /// # Errors
+    /// 503 if the store cannot be read.
+    pub(crate) fn read_ahead(&self, ahead: impl FnOnce() -> ReadAhead) -> Result<()> {
+        if !self.store.capabilities().remote {
+            return Ok(());
+        }
+        let read = self.store.read_ahead(self.storage_id, &ahead());
+        read.map_err(storage_failure)
+    }
+
     fn checked(&self, snapshot: Result<Box<dyn Snapshot>>) -> Result<Box<dyn Snapshot>> {
         // Phase and owner are checked after the snapshot is taken: a snapshot from before the
         // partition was gone holds everything that was ever written to it.

@@ -162,6 +162,10 @@ pub struct ReadAhead {
     pub keys: Vec<Vec<u8>>,
     /// Rows whose keys are in other rows.
     pub links: Vec<Link>,
+    /// The caller is the writer of the partition, and knows the rows of all commits that it has
+    /// submitted: the snapshot may lack those that are not answered, also if other snapshots have
+    /// shown them.
+    pub is_for_writer: bool,
 }
 
 /// A row whose key ends with the value of another row.
@@ -257,6 +261,15 @@ pub trait Store: Send + Sync {
     ) -> Result<Box<dyn Snapshot>, StoreError> {
         let _ = ahead;
         self.snapshot(partition)
+    }
+
+    /// Reads rows into memory, so that [`Store::snapshot_ahead`] need not wait for them. A store
+    /// without such memory, or on this machine, does nothing.
+    ///
+    /// # Errors
+    /// As for [`Store::snapshot`].
+    fn read_ahead(&self, _partition: PartitionId, _ahead: &ReadAhead) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// Returns partitions as one copy on another machine has them at one moment, each at or after
@@ -412,6 +425,14 @@ macro_rules! store_behind {
                 ahead: &ReadAhead,
             ) -> Result<Box<dyn Snapshot>, StoreError> {
                 (**self).snapshot_ahead(partition, ahead)
+            }
+
+            fn read_ahead(
+                &self,
+                partition: PartitionId,
+                ahead: &ReadAhead,
+            ) -> Result<(), StoreError> {
+                (**self).read_ahead(partition, ahead)
             }
 
             fn follower_snapshots(

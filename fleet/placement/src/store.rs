@@ -646,6 +646,12 @@ impl Store for PlacedStore {
         })
     }
 
+    fn read_ahead(&self, partition: PartitionId, ahead: &ReadAhead) -> Result<(), StoreError> {
+        let way = self.way(partition);
+        let at = way.map_or(in_first(partition), |way| way.at);
+        self.store_of(at).read_ahead(at.number, ahead)
+    }
+
     fn snapshots(&self, partitions: &[PartitionId]) -> Result<Vec<Box<dyn Snapshot>>, StoreError> {
         for &partition in partitions {
             check_partition(partition)?;

@@ -12,7 +12,8 @@
 //!   removals, and the look-up of outcomes;
 //! - `batch.rs`, `transaction.rs` and `notices.rs`: several commits as one transaction;
 //! - `reads.rs`: the way of reads to the primary; `snapshot.rs`: whole partitions;
-//!   `row_snapshot.rs`: single rows; `row_cache.rs`: rows that are known; `idle.rs`: their transactions between two callers; `followers.rs`: reads
+//!   `row_snapshot.rs`: single rows; `row_cache.rs` and `recent_keys.rs`:
+//!   rows that are known; `idle.rs`: their transactions between two callers; `followers.rs`: reads
 //!   from standbys; `wait.rs`: plain threads that wait for the store's own threads.
 //!
 //! Promised beyond the trait: a commit counts as durable only if the server waited for its
@@ -37,6 +38,7 @@ mod partitions;
 mod patroni;
 mod pool;
 mod reads;
+mod recent_keys;
 mod row_cache;
 mod row_snapshot;
 mod schema;

@@ -18,6 +18,7 @@ use crate::batch::Batch;
 use crate::head::HeadRow;
 use crate::history::{self, Opening};
 use crate::idle::MOST_AGE;
+use crate::recent_keys::RecentKeys;
 use crate::row_cache::RowCache;
 use crate::row_snapshot::KnownRows;
 use crate::slot::Slot;
@@ -116,6 +117,8 @@ struct Partition {
     is_in_doubt: bool,
     /// Another process may write the partition until it is opened again.
     is_released: bool,
+    /// The keys of the last commits that were sent.
+    recent: RecentKeys,
     /// The generation of the rows in the cache.
     generation: u64,
     /// The newest moment at which the primary is known to have had the durable row.
@@ -351,8 +354,11 @@ impl Partitions {
             work.batch.add(commit);
             work.slots.push(slot);
         }
-        if taken.is_some() {
+        if let Some(work) = &taken {
             partition.stage = Stage::UnderWay;
+            partition
+                .recent
+                .add(work.from.lsn, work.to.lsn, &work.batch);
         }
         taken
     }
@@ -391,8 +397,8 @@ impl Partitions {
         let partition = self.partitions.get(&id)?;
         let row = partition.durable;
         let confirmed = partition.confirmed?;
-        let is_sound = row.state == 0 && partition.loss.is_none() && !partition.is_in_doubt;
-        if !is_sound || !self.is_newest(id, &row) || confirmed.elapsed() >= MOST_AGE {
+        let is_newest = ahead.is_for_writer || self.is_newest(id, &row);
+        if !is_newest || !partition.has_sound_rows() || confirmed.elapsed() >= MOST_AGE {
             return None;
         }
         let mut found = KnownRows::new();
@@ -410,7 +416,9 @@ impl Partitions {
         Some((row, found))
     }
 
-    /// Keeps rows that were read after `begun`, together with this head.
+    /// Keeps rows that were read after `begun`, together with this head. Commits between this head
+    /// and the newest durable one, in either direction, must be known: rows that they touch are
+    /// left out.
     pub(crate) fn keep(
         &mut self,
         id: PartitionId,
@@ -418,14 +426,29 @@ impl Partitions {
         found: &KnownRows,
         begun: Instant,
     ) {
-        if row.state != 0 || !self.is_newest(id, &row) || self.is_in_doubt(id) {
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        let durable = partition.durable;
+        let is_same_epoch =
+            row.state == 0 && (row.incarnation, row.epoch) == (durable.incarnation, durable.epoch);
+        if !is_same_epoch || !partition.has_sound_rows() {
             return;
         }
-        let partition = self.partitions.entry(id).or_default();
-        partition.confirmed = partition.confirmed.max(Some(begun));
+        let (low, high) = (row.lsn.min(durable.lsn), row.lsn.max(durable.lsn));
+        let is_same = row == durable;
+        if !is_same && (low == high || !partition.recent.cover(low, high)) {
+            return;
+        }
+        // The cluster has shown the durable head or a later one.
+        if row.lsn >= durable.lsn {
+            partition.confirmed = partition.confirmed.max(Some(begun));
+        }
         for (key, value) in found {
-            self.cache
-                .insert(id, partition.generation, key, value.clone());
+            if is_same || !partition.recent.may_have_touched(key, low, high) {
+                self.cache
+                    .insert(id, partition.generation, key, value.clone());
+            }
         }
     }
 
@@ -624,10 +647,17 @@ impl Partitions {
 }
 
 impl Partition {
+    /// Returns true if rows in the cache can be used.
+    fn has_sound_rows(&self) -> bool {
+        let is_sound = self.durable.state == 0 && self.loss.is_none();
+        is_sound && !self.is_in_doubt && !self.is_released
+    }
+
     /// Makes the rows in the cache unknown.
     fn forget_rows(&mut self) {
         self.generation += 1;
         self.confirmed = None;
+        self.recent.forget();
     }
 }
 

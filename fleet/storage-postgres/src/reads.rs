@@ -54,11 +54,10 @@ async fn certainty(shared: &Shared, partition: PartitionId) {
     }
 }
 
-/// Waits for a read of these partitions, of which there is at least one, and notes the heads that
-/// it shows.
+/// Waits for a read of these partitions, of which there is at least one.
 ///
 /// # Errors
-/// If the read fails or takes too long, or the outcome of a commit became unknown meanwhile.
+/// If the read fails or takes too long.
 pub(crate) fn wait_for<T>(
     shared: &Shared,
     partitions: &[PartitionId],
@@ -66,33 +65,42 @@ pub(crate) fn wait_for<T>(
 ) -> Result<(Vec<HeadRow>, T), StoreError> {
     let limit = shared.connector.config.read_timeout();
     let is_over = |waited| shared.connector.outage.is_over(waited);
-    let (rows, answer) = match block_on_unless(read, limit, is_over) {
-        Some(Ok(found)) => found,
-        Some(Err(detail)) => return Err(shared.unavailable(detail)),
+    match block_on_unless(read, limit, is_over) {
+        Some(Ok(found)) => Ok(found),
+        Some(Err(detail)) => Err(shared.unavailable(detail)),
         None => {
             let reason = shared.connector.failure().unwrap_or_else(|| {
                 let most = shared.connector.config.read_connections;
                 format!("all {most} connections that read are in use, or a server does not answer")
             });
-            return Err(shared.unavailable(format!(
+            Err(shared.unavailable(format!(
                 "no snapshot of partition {} could be taken within {} ms: {reason}",
                 partitions[0],
                 limit.as_millis(),
-            )));
+            )))
         }
-    };
+    }
+}
+
+/// Notes the heads of partitions that a caller is shown.
+///
+/// # Errors
+/// If the outcome of a commit became unknown meanwhile.
+pub(crate) fn note_shown(
+    shared: &Shared,
+    partitions: &[PartitionId],
+    rows: &[HeadRow],
+) -> Result<(), StoreError> {
     let mut states = shared.partitions();
-    for (&partition, &row) in partitions.iter().zip(&rows) {
+    for (&partition, &row) in partitions.iter().zip(rows) {
         states.note_shown(partition, row);
         if states.is_in_doubt(partition) {
-            // The connection ends with the answer.
             return Err(shared.unavailable(format!(
                 "partition {partition} cannot be read: the outcome of a commit became unknown"
             )));
         }
     }
-    drop(states);
-    Ok((rows, answer))
+    Ok(())
 }
 
 /// Waits for the right to a connection. If all connections are in use, callers take turns in the

@@ -59,7 +59,7 @@ impl RowSnapshot {
         reads::await_certainty(&shared, partition)?;
         let (row, known) = match shared.cached(partition, ahead) {
             Some(found) => found,
-            None => read(&shared, partition, &ahead.keys, &ahead.links)?,
+            None => show(&shared, partition, &ahead.keys, &ahead.links)?,
         };
         Ok(RowSnapshot {
             shared,
@@ -84,7 +84,7 @@ impl RowSnapshot {
     fn read_on(&self, state: &mut State, keys: &[&[u8]]) -> Result<(), StoreError> {
         let mut all = state.asked.clone();
         all.extend(keys.iter().map(|key| key.to_vec()));
-        let (row, found) = read(&self.shared, self.partition, &all, &[])?;
+        let (row, found) = show(&self.shared, self.partition, &all, &[])?;
         let is_same = |key: &Vec<u8>| found.get(key) == state.known.get(key);
         if !state.asked.iter().all(is_same) {
             return Err(self.changed_meanwhile());
@@ -138,6 +138,33 @@ impl Snapshot for RowSnapshot {
             _ => row.head(),
         }
     }
+}
+
+/// Reads rows into the cache, unless they are there.
+///
+/// # Errors
+/// If the cluster does not answer.
+pub(crate) fn read_ahead(
+    shared: &Shared,
+    partition: PartitionId,
+    ahead: &ReadAhead,
+) -> Result<(), StoreError> {
+    if shared.cached(partition, ahead).is_none() {
+        read(shared, partition, &ahead.keys, &ahead.links)?;
+    }
+    Ok(())
+}
+
+/// Reads rows that a caller is shown.
+fn show(
+    shared: &Shared,
+    partition: PartitionId,
+    keys: &[Vec<u8>],
+    links: &[Link],
+) -> Result<(HeadRow, KnownRows), StoreError> {
+    let (row, found) = read(shared, partition, keys, links)?;
+    reads::note_shown(shared, &[partition], &[row])?;
+    Ok((row, found))
 }
 
 /// Reads rows by one statement, and keeps them in the cache if they are the newest durable ones.

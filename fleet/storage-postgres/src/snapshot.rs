@@ -207,6 +207,8 @@ fn begin_for(
         Ok((asked.rows, open))
     };
     let (rows, open) = reads::wait_for(shared, partitions, begun)?;
+    // After an error the connection ends with the transaction.
+    reads::note_shown(shared, partitions, &rows)?;
     Ok((open, rows))
 }
 

@@ -22,7 +22,7 @@ use crate::idle::Idle;
 use crate::outage::PATIENCE;
 use crate::partitions::{Answer, CommitWork, Partitions, Start, Work};
 use crate::pool::Pool;
-use crate::row_snapshot::{KnownRows, RowSnapshot};
+use crate::row_snapshot::{self, KnownRows, RowSnapshot};
 use crate::slot::Ticket;
 use crate::snapshot::PostgresSnapshot;
 use crate::steps;
@@ -210,6 +210,11 @@ impl Shared {
         if self.may_reuse(&partitions, id) {
             partitions.keep(id, row, found, begun);
         }
+    }
+
+    /// Returns true if rows of a partition are kept in memory.
+    fn keeps_rows(&self, id: PartitionId) -> bool {
+        self.connector.config.cache_mb > 0 && self.may_reuse(&self.partitions(), id)
     }
 
     /// Returns true if no other process writes a partition.
@@ -668,6 +673,14 @@ impl Store for PostgresStore {
         self.shared.check_reads()?;
         let snapshot = RowSnapshot::take(self.shared.clone(), partition, ahead)?;
         Ok(Box::new(snapshot))
+    }
+
+    fn read_ahead(&self, partition: PartitionId, ahead: &ReadAhead) -> Result<(), StoreError> {
+        if !self.shared.keeps_rows(partition) {
+            return Ok(());
+        }
+        self.shared.check_reads()?;
+        row_snapshot::read_ahead(&self.shared, partition, ahead)
     }
 
     fn follower_snapshots(

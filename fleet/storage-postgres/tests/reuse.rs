@@ -53,7 +53,7 @@ const KEYS: [&[u8]; 2] = [b"a", b"\x90a"];
 fn ahead(count: usize) -> ReadAhead {
     ReadAhead {
         keys: KEYS[..count].iter().map(|key| key.to_vec()).collect(),
-        links: Vec::new(),
+        ..ReadAhead::default()
     }
 }
 

@@ -1,9 +1,12 @@
 //! Snapshots for single rows: what they show, which rows come from memory, and what ends that.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::servers::server;
-use crate::stores::{ALL, P, PartitionWriter, pairs, rows};
+use crate::stores::{ALL, P, PartitionWriter, commit, pairs, rows};
 use orrery_storage::{
-    CommitOutcome, Direction, Lease, Link, PartitionId, ReadAhead, Snapshot, Store, StoreError,
+    CommitOutcome, Direction, Link, PartitionId, ReadAhead, Receipt, Snapshot, Store, StoreError,
 };
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, StoreOptions};
 use orrery_test_wait::wait_until;
@@ -19,7 +22,7 @@ fn owner(config: &ClusterConfig) -> PostgresStore {
 fn ahead(keys: &[&[u8]]) -> ReadAhead {
     ReadAhead {
         keys: keys.iter().map(|key| key.to_vec()).collect(),
-        links: Vec::new(),
+        ..ReadAhead::default()
     }
 }
 
@@ -189,8 +192,6 @@ fn rows_are_forgotten_with_the_ownership() {
     let mut last = PartitionWriter::open(&store, P);
     last.put(&[(b"b", b"x")]);
     assert_eq!(value(&store, b"b"), Some(b"x".to_vec()));
-    let fenced: Lease = next.lease.clone();
-    drop((last, fenced));
     assert_eq!(next.commit(Default::default()), CommitOutcome::Fenced);
     assert_eq!(value(&other, b"b"), Some(b"x".to_vec()));
 }
@@ -205,4 +206,103 @@ fn without_memory_for_rows_each_read_asks_the_cluster() {
     assert_eq!(value(&store, b"a"), Some(b"1".to_vec()));
     falsify(&config);
     assert_eq!(value(&store, b"a"), Some(b"false".to_vec()));
+}
+
+const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+/// The values of the keys after a commit.
+type Values = [Option<u64>; 4];
+
+/// Returns a number that looks random for each number.
+fn random_of(n: u64) -> u64 {
+    let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20
+}
+
+/// Returns the commits of a history, and the values after each: one key is written by each commit,
+/// and one is deleted by some.
+fn history(count: u64) -> (Vec<orrery_storage::Commit>, Vec<Values>) {
+    let (mut commits, mut all) = (Vec::new(), vec![Values::default()]);
+    for lsn in 1..=count {
+        let mut values = all[all.len() - 1];
+        let (written, deleted) = (random_of(lsn) % 4, random_of(lsn + count) % 8);
+        let mut change = commit(lsn, &[(KEYS[written as usize], &lsn.to_be_bytes())]);
+        if deleted < 4 && deleted != written {
+            values[deleted as usize] = None;
+            change.deletes.push(KEYS[deleted as usize].to_vec());
+        }
+        values[written as usize] = Some(lsn);
+        commits.push(change);
+        all.push(values);
+    }
+    (commits, all)
+}
+
+/// Checks that the rows of a snapshot are those after the commit of its head.
+fn check(snapshot: &dyn Snapshot, all: &[Values], keys: &[usize]) {
+    let got: Vec<Option<u64>> = keys
+        .iter()
+        .map(|key| {
+            let value = snapshot.get(KEYS[*key]).unwrap();
+            value.map(|value| u64::from_be_bytes(value[..].try_into().unwrap()))
+        })
+        .collect();
+    let lsn = snapshot.head().lsn;
+    let expected: Vec<Option<u64>> = keys.iter().map(|key| all[lsn as usize][*key]).collect();
+    assert_eq!(got, expected, "the keys {keys:?} after commit {lsn}");
+}
+
+/// A writer that does not wait for its commits, and readers. Rows that are read while commits are
+/// on their way are kept only if these commits leave them as they are.
+#[test]
+fn rows_in_memory_are_those_of_the_head_while_commits_are_on_their_way() {
+    const COUNT: u64 = 1_500;
+    let store = owner(&server().config());
+    let (commits, all) = history(COUNT);
+    let lease = store.open(P).unwrap();
+    let (submitted, shown) = (AtomicU64::new(0), AtomicU64::new(0));
+    let named = |random: u64| {
+        let keys = [random as usize % 4, (random >> 2) as usize % 4];
+        let mut ahead = ahead(&keys.map(|key| KEYS[key]));
+        ahead.is_for_writer = false;
+        (keys, ahead)
+    };
+    std::thread::scope(|scope| {
+        for reader in 1..4 {
+            let (store, all, submitted, shown) = (&store, &all, &submitted, &shown);
+            scope.spawn(move || {
+                let mut n = reader << 32;
+                while submitted.load(Ordering::SeqCst) < COUNT {
+                    n += 1;
+                    let (keys, ahead) = named(random_of(n));
+                    if n % 3 == 0 {
+                        store.read_ahead(P, &ahead).unwrap();
+                        continue;
+                    }
+                    let before = shown.load(Ordering::SeqCst);
+                    let snapshot = store.snapshot_ahead(P, &ahead).unwrap();
+                    let lsn = snapshot.head().lsn;
+                    assert!(lsn >= before, "{lsn} after {before} was shown");
+                    shown.fetch_max(lsn, Ordering::SeqCst);
+                    check(snapshot.as_ref(), all, &keys);
+                }
+            });
+        }
+        let mut receipts = VecDeque::new();
+        for (change, lsn) in commits.into_iter().zip(1..) {
+            receipts.push_back(store.submit(&lease, change));
+            submitted.store(lsn, Ordering::SeqCst);
+            let (keys, mut ahead) = named(random_of(lsn));
+            ahead.is_for_writer = true;
+            store.read_ahead(P, &ahead).unwrap();
+            let snapshot = store.snapshot_ahead(P, &ahead).unwrap();
+            check(snapshot.as_ref(), &all, &keys);
+            if receipts.len() > 8 {
+                let outcome = receipts.pop_front().map(Receipt::wait);
+                assert_eq!(outcome, Some(CommitOutcome::Ok));
+                // The commits that were answered are there.
+                let snapshot = store.snapshot_ahead(P, &ahead).unwrap();
+                assert!(snapshot.head().lsn >= lsn - 8);
+            }
+        }
+    });
 }

@@ -493,8 +493,9 @@ impl Bulk<'_> {
         attempt: &mut RequestAttempt<'_>,
     ) -> Result<RequestResult<BatchReply>> {
         let partition: &Arc<Partition> = attempt.partition;
+        partition.read_ahead(|| checked.rows(self.container))?;
         let mut writer = partition.lock()?;
-        let snapshot = partition.snapshot_ahead(|| checked.rows(self.container))?;
+        let snapshot = partition.snapshot_for_writer(&writer, || checked.rows(self.container))?;
         let world = self.engine.world();
         let mut transaction =
             Transaction::begin(self.container, partition, snapshot.as_ref(), world);

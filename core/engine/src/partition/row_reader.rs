@@ -95,7 +95,7 @@ pub(crate) fn rows_of_item(container: Rid, address: &KeyAddress, id: Id<'_>) -> 
     let epk_prefix = keys::epk_prefix(epk);
     let mut ahead = ReadAhead {
         keys: vec![keys::key_deletion(epk)],
-        links: Vec::new(),
+        ..ReadAhead::default()
     };
     match id {
         Id::Name(name) => {

@@ -49,6 +49,8 @@ pub struct Writer {
     /// Index entries by path.
     entry_counts: EntryCounts,
     pending: PendingRows,
+    /// The LSN up to which accepted rows are forgotten.
+    forgotten_until: u64,
     recent: RecentWrites,
     /// Sizes of logical partitions after the last accepted commit.
     pub(super) key_sizes: KeySizes,
@@ -184,6 +186,7 @@ impl Writer {
             version_bytes: NOT_LOOKED_AT,
             entry_counts: EntryCounts::load(snapshot)?,
             pending: PendingRows::default(),
+            forgotten_until: lsn,
             key_sizes: KeySizes::load(snapshot)?,
             recent: RecentWrites {
                 forgotten_until: lsn,
@@ -345,6 +348,12 @@ impl Writer {
     /// Forgets pending rows up to a durable LSN: snapshots hold them now.
     pub fn forget_durable(&mut self, durable_lsn: u64) {
         self.pending.forget(durable_lsn);
+        self.forgotten_until = self.forgotten_until.max(durable_lsn);
+    }
+
+    /// Returns true if a snapshot with this LSN and the accepted rows together hold every commit.
+    pub fn completes(&self, snapshot_lsn: u64) -> bool {
+        snapshot_lsn >= self.forgotten_until
     }
 }
 

@@ -171,6 +171,11 @@ impl Store for RoutedStore {
         self.store_of(&place).snapshot_ahead(place.number, ahead)
     }
 
+    fn read_ahead(&self, partition: PartitionId, ahead: &ReadAhead) -> Result<(), StoreError> {
+        let place = self.place(partition)?;
+        self.store_of(&place).read_ahead(place.number, ahead)
+    }
+
     fn destroy(&self, _partition: PartitionId) -> Result<(), StoreError> {
         Err(not_owned())
     }

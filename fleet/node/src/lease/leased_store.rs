@@ -104,6 +104,10 @@ impl Store for LeasedStore {
         Ok(snapshot)
     }
 
+    fn read_ahead(&self, partition: PartitionId, ahead: &ReadAhead) -> Result<(), StoreError> {
+        self.inner.read_ahead(partition, ahead)
+    }
+
     // A standby shows a state of the past, and a node without a lease shows it as well as one with.
     fn follower_snapshots(
         &self,
