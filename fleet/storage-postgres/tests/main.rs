@@ -15,5 +15,6 @@ mod faults;
 mod followers;
 mod groups;
 mod known_heads;
+mod identity;
 mod reuse;
 mod single_rows;
