@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ledger::{Change, ClusterKey, cluster_ids, partition_rows};
 use crate::store::{LEDGER, PlacedStore, check_names};
 
-/// What the ledger knows of a cluster.
+/// The knowledge that the ledger has of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownCluster {
     /// The id, if one is remembered.
@@ -22,7 +22,8 @@ pub struct KnownCluster {
 /// A function that returns the id of the cluster of a name, if it is known now.
 pub type Identify = Box<dyn Fn(&str) -> Option<ClusterKey> + Send + Sync>;
 
-/// Reads what the ledger in the store `first` knows of clusters, by their names. Takes nothing over.
+/// Reads what the ledger in the store `first` knows of clusters, by their names. Takes nothing
+/// over.
 ///
 /// # Errors
 /// Those of the store; a damaged row.

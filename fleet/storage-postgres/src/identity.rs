@@ -64,7 +64,7 @@ pub struct Identity {
     pub member: Option<Member>,
 }
 
-/// What is at the place that a cluster's description names.
+/// The tables at the place that a cluster's description names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// No tables.
@@ -98,7 +98,7 @@ pub enum Expected {
     Member(Membership),
 }
 
-/// What a fleet knows of one of its clusters besides the first.
+/// The knowledge that a fleet has of one of its clusters besides the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// The id of the fleet.
@@ -111,7 +111,7 @@ pub struct Membership {
     pub may_join: bool,
 }
 
-/// What is to be done with a cluster.
+/// The next step with a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The cluster is the one that is expected.

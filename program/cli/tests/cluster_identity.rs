@@ -281,12 +281,11 @@ fn no_new_account_is_made_in_the_place_of_a_first_cluster_that_lost_its_tables()
     let other = fleet.start_with("b", &["--key-file", &key]);
     let other = other.expect("it starts");
     lose(&fleet, "first");
-    // The lease ends, and the other node must not take one without a row.
     for server in [&server, &other] {
         let mut client = server.client();
         wait_for(
-            "no answer without the lease",
-            || client.call(&Request::new("GET", "/dbs")).status,
+            "no write is taken",
+            || create(&mut client, "first", "lost"),
             |status| *status == 503,
         );
     }
