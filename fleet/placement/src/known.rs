@@ -1,4 +1,4 @@
-//! What the ledger knows of the clusters: their ids, and how many partitions each has.
+//! The knowledge that the ledger has of the clusters: their ids, and how many partitions each has.
 //!
 //! A cluster is remembered under its name before its first partition, so that another one under the
 //! same name is noticed. A cluster that the operator has taken away is forgotten when it has no
