@@ -226,6 +226,7 @@ mod tests {
             match attempt.expect("a row") {
                 Attempt::Waiting { left_ms, .. } => left_ms,
                 Attempt::Held { .. } => panic!("the lease was free"),
+                Attempt::Refused(reason) => panic!("{reason}"),
             }
         }
 
