@@ -13,12 +13,17 @@ use crate::{
     Progress, Report, Terms, Validity,
 };
 use orrery_gateway::{LogLevel, RepeatedFailures};
-use orrery_placement::{NamedCluster, PlacedStore, check_clusters};
+use orrery_placement::{NamedCluster, PlacedStore};
 use orrery_storage::{Store, StoreError};
 use orrery_storage_postgres::{ClusterConfig, PostgresStore, PreparedStore, StoreOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+
+mod first;
+
+pub use first::FirstCluster;
+use first::unusable_in;
 
 /// The exit code of a node that another node has replaced.
 const REPLACED: i32 = 1;
@@ -145,13 +150,11 @@ impl Clusters {
         context: &NodeContext,
     ) -> Result<Option<Clusters>, NodeError> {
         let configs = read_file(file)?;
-        let lease_store = open_for_lease(&configs[0])?;
-        // A node that does not know a cluster must not take the lease from one that does.
-        let names: Vec<String> = configs.iter().map(|config| config.name.clone()).collect();
-        check_clusters(lease_store.as_ref(), &names).map_err(unusable)?;
+        let first = FirstCluster::open(file, &configs)?;
+        let lease_store = first.store();
         // Clients wait from the end of the leaseholder before until this node serves, so the
         // connections are made now.
-        let prepared = prepare_placed(configs)?;
+        let prepared = prepare_placed(configs, first)?;
         let Some(lease) = acquire(lease_store.clone(), terms, seat, context)? else {
             return Ok(None);
         };
@@ -223,26 +226,38 @@ impl Drop for Clusters {
 }
 
 /// Clusters with connections, for a process that does not hold the lease of the account yet.
-pub struct PreparedClusters(Vec<(String, PreparedStore)>);
+pub struct PreparedClusters {
+    first: FirstCluster,
+    names: Vec<String>,
+    stores: Vec<PreparedStore>,
+}
 
-/// Makes connections to clusters.
+/// Makes connections to clusters, of which `first` is the first one.
 ///
 /// # Errors
-/// [`NodeError::Data`] if the description of a cluster cannot be used.
-pub fn prepare_placed(configs: Vec<ClusterConfig>) -> Result<PreparedClusters, NodeError> {
-    // The lease will make this process the only writer, except for the lease itself.
-    let options = StoreOptions {
-        only_writer: true,
-        spared: Some(LEASE_PARTITION),
-        ..StoreOptions::default()
-    };
-    let mut clusters = Vec::new();
-    for config in configs {
-        let name = config.name.clone();
-        let store = PostgresStore::prepare(config, options).map_err(unusable)?;
-        clusters.push((name, store));
+/// [`NodeError::Data`] if the description of a cluster, or the list of partitions, cannot be used.
+pub fn prepare_placed(
+    configs: Vec<ClusterConfig>,
+    first: FirstCluster,
+) -> Result<PreparedClusters, NodeError> {
+    let names: Vec<String> = configs.iter().map(|config| config.name.clone()).collect();
+    let expected = first.expected(&names, true)?;
+    let mut stores = Vec::new();
+    for (config, expected) in configs.into_iter().zip(expected) {
+        // The lease will make this process the only writer, except for the lease itself.
+        let options = StoreOptions {
+            only_writer: true,
+            spared: Some(LEASE_PARTITION),
+            expected,
+            ..StoreOptions::default()
+        };
+        stores.push(PostgresStore::prepare(config, options).map_err(unusable)?);
     }
-    Ok(PreparedClusters(clusters))
+    Ok(PreparedClusters {
+        first,
+        names,
+        stores,
+    })
 }
 
 impl PreparedClusters {
@@ -276,28 +291,37 @@ impl PreparedClusters {
         self,
         open: impl Fn(usize, PreparedStore) -> Result<PostgresStore, StoreError> + Sync,
     ) -> Result<Arc<PlacedStore>, NodeError> {
+        // The fleet may have got partitions and clusters while this process waited for the lease.
+        let expected = self.first.expected(&self.names, true)?;
+        for (store, expected) in self.stores.iter().zip(expected) {
+            store.expect(expected);
+        }
         // Clients wait meanwhile, so all clusters are opened at the same time.
         let open = &open;
         let stores = std::thread::scope(|scope| {
             let mut opening = Vec::new();
-            for (at, (name, store)) in self.0.into_iter().enumerate() {
-                opening.push((name, scope.spawn(move || open(at, store))));
+            for (at, store) in self.stores.into_iter().enumerate() {
+                opening.push(scope.spawn(move || open(at, store)));
             }
-            let joined = opening
-                .into_iter()
-                .map(|(name, thread)| (name, thread.join()));
+            let joined = opening.into_iter().map(|thread| thread.join());
             joined.collect::<Vec<_>>()
         });
+        let mut by_name = BTreeMap::new();
         let mut clusters = Vec::new();
-        for (name, store) in stores {
+        for (name, store) in self.names.into_iter().zip(stores) {
             let store = store.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let store = Arc::new(store.map_err(|error| unusable_in(&self.first.file, &error))?);
+            by_name.insert(name.clone(), store.clone());
             clusters.push(NamedCluster {
                 name,
-                store: Arc::new(store.map_err(unusable)?),
+                store,
                 drained: false,
             });
         }
-        PlacedStore::open(clusters).map(Arc::new).map_err(unusable)
+        let placed = PlacedStore::open(clusters).map_err(unusable)?;
+        let identify = move |name: &str| by_name.get(name)?.id().map(|id| id.0);
+        placed.identify_by(Box::new(identify)).map_err(unusable)?;
+        Ok(Arc::new(placed))
     }
 }
 
@@ -309,13 +333,18 @@ impl PreparedClusters {
 /// [`NodeError::Usage`] for a file that cannot be used, [`NodeError::Data`] if the first cluster
 /// cannot.
 pub(crate) fn open_for_owner(file: &Path) -> Result<Vec<NamedStore>, NodeError> {
-    let options = StoreOptions {
-        owns_opened: true,
-        ..StoreOptions::default()
-    };
+    let configs = read_file(file)?;
+    let names: Vec<String> = configs.iter().map(|config| config.name.clone()).collect();
+    // The leaseholder creates tables and adds clusters to the fleet.
+    let expected = FirstCluster::open_existing(file, &configs)?.expected(&names, false)?;
     let mut clusters = Vec::new();
-    for config in read_file(file)? {
+    for (config, expected) in configs.into_iter().zip(expected) {
         let name = config.name.clone();
+        let options = StoreOptions {
+            owns_opened: true,
+            expected,
+            ..StoreOptions::default()
+        };
         let store = match clusters.is_empty() {
             true => PostgresStore::open_with(config, options),
             false => PostgresStore::open_or_later(config, options),
@@ -329,21 +358,6 @@ pub(crate) fn open_for_owner(file: &Path) -> Result<Vec<NamedStore>, NodeError> 
 
 fn unusable(error: StoreError) -> NodeError {
     NodeError::Data(error.to_string())
-}
-
-/// Opens the cluster with the lease once more, with connections of its own: commits of clients must
-/// not delay a renewal.
-///
-/// # Errors
-/// [`NodeError::Data`] if the cluster cannot be used.
-pub fn open_for_lease(config: &ClusterConfig) -> Result<Arc<dyn Store>, NodeError> {
-    let config = ClusterConfig {
-        write_connections: 1,
-        read_connections: 1,
-        ..config.clone()
-    };
-    let store = PostgresStore::open(config).map_err(unusable)?;
-    Ok(Arc::new(store))
 }
 
 /// Reads a cluster file.

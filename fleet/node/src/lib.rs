@@ -5,7 +5,8 @@
 //! them, and forward other requests.
 //!
 //! - `lease.rs`: the lease of the node that serves the account;
-//! - `clusters.rs`: the stores, and the way of a node to the lease;
+//! - `clusters.rs`: the stores, and the way of a node to the lease; `clusters/first.rs`: the checks
+//!   that the clusters are those of the fleet;
 //! - `signed.rs`: signed messages between nodes;
 //! - `roster.rs`: the live nodes; `roster/members.rs`: the messages with which a node tells of
 //!   itself; `roster/regions.rs`: the addresses of the account's regions, made from the live nodes;
@@ -36,7 +37,7 @@ mod signed;
 mod standby;
 
 pub use clusters::{
-    Clusters, FleetOfNode, PreparedClusters, SeenNode, end, machine_name, open_for_lease,
+    Clusters, FirstCluster, FleetOfNode, PreparedClusters, SeenNode, end, machine_name,
     prepare_placed, read_file,
 };
 pub use forward::Forwarder;

@@ -18,7 +18,7 @@ use http_body_util::Full;
 use orrery_engine::Engine;
 use orrery_gateway::{Connection, Gateway, LogLevel};
 use orrery_placement::StandbyCopies;
-use orrery_storage_postgres::{ClusterConfig, PostgresStore};
+use orrery_storage_postgres::{ClusterConfig, Expected, PostgresStore, StoreOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +48,12 @@ impl Reader {
             gateway,
             query_threads,
         } = context.host.options_of_reader()?;
-        let store = PostgresStore::open(first.clone()).map_err(|error| error.to_string())?;
+        let options = StoreOptions {
+            expected: Expected::First { may_create: false },
+            ..StoreOptions::default()
+        };
+        let store = PostgresStore::open_with(first.clone(), options);
+        let store = store.map_err(|error| error.to_string())?;
         let copies = StandbyCopies::new(Arc::new(store), &first.name);
         let engine = Engine::open_replica(Arc::new(copies), engine, context.world.clone());
         let engine = Arc::new(engine.map_err(|error| error.cause_chain())?);

@@ -5,6 +5,7 @@
 //! 'g'                    number·8: the highest generation
 //! 'd' name of a cluster  (empty): an operator drained the cluster
 //! 'p' partition·8        the home of a partition (row.rs)
+//! 'c' name of a cluster  the id of the cluster
 //! ```
 //! All rows are in memory. A process takes the ledger over when it opens it: it commits at once, so
 //! the process before finds another head and writes nothing more. A change whose outcome is unknown
@@ -27,6 +28,10 @@ const FORMAT: &[u8] = b"1";
 const GENERATION_KEY: &[u8] = b"g";
 const DRAINED: u8 = b'd';
 const PARTITION: u8 = b'p';
+const CLUSTER: u8 = b'c';
+
+/// The id of a cluster, as its store has it.
+pub type ClusterKey = [u8; 16];
 
 /// A change of the ledger, made by one commit.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +42,8 @@ pub(crate) struct Change {
     pub(crate) drained: Option<(String, bool)>,
     /// The highest generation after the change, if it rises.
     pub(crate) generation: Option<u64>,
+    /// The id of each cluster, or `None` to forget the id.
+    pub(crate) ids: Vec<(String, Option<ClusterKey>)>,
 }
 
 impl Change {
@@ -65,6 +72,13 @@ impl Change {
                 commit.deletes.push(key);
             }
         }
+        for (cluster, id) in &self.ids {
+            let key = [&[CLUSTER][..], cluster.as_bytes()].concat();
+            match id {
+                Some(id) => commit.puts.push((key, id.to_vec())),
+                None => commit.deletes.push(key),
+            }
+        }
         if let Some(generation) = self.generation {
             let value = generation.to_be_bytes().to_vec();
             commit.puts.push((GENERATION_KEY.to_vec(), value));
@@ -83,6 +97,7 @@ pub(crate) struct Ledger {
     patience: Duration,
     rows: BTreeMap<PartitionId, Row>,
     drained: BTreeSet<String>,
+    ids: BTreeMap<String, ClusterKey>,
     generation: u64,
     /// The change whose outcome is unknown, with its head.
     pending: Option<(Change, Head)>,
@@ -114,6 +129,7 @@ impl Ledger {
             patience,
             rows: BTreeMap::new(),
             drained: BTreeSet::new(),
+            ids: BTreeMap::new(),
             generation: 0,
             pending: None,
         };
@@ -126,6 +142,7 @@ impl Ledger {
     fn read(&mut self) -> Result<(), StoreError> {
         let snapshot = self.store.snapshot(LEDGER)?;
         self.rows = partition_rows(snapshot.as_ref(), &self.cluster)?;
+        self.ids = cluster_ids(snapshot.as_ref(), &self.cluster)?;
         let all = (Bound::Unbounded, Bound::Unbounded);
         for row in snapshot.scan(all, Direction::Forward) {
             let (key, value) = row?;
@@ -158,6 +175,11 @@ impl Ledger {
     /// Returns true if an operator drained the cluster.
     pub(crate) fn is_drained(&self, cluster: &str) -> bool {
         self.drained.contains(cluster)
+    }
+
+    /// Returns the ids of the clusters that are remembered.
+    pub(crate) fn ids(&self) -> &BTreeMap<String, ClusterKey> {
+        &self.ids
     }
 
     /// Returns a generation above all that were used.
@@ -243,6 +265,12 @@ impl Ledger {
             }
             None => {}
         }
+        for (cluster, id) in change.ids {
+            match id {
+                Some(id) => self.ids.insert(cluster, id),
+                None => self.ids.remove(&cluster),
+            };
+        }
         self.generation = change.generation.unwrap_or(self.generation);
     }
 }
@@ -266,4 +294,24 @@ pub(crate) fn partition_rows(
         rows.insert(PartitionId(u64::from_be_bytes(number)), row);
     }
     Ok(rows)
+}
+
+/// Reads the ids of the clusters in a snapshot of the ledger of a cluster.
+///
+/// # Errors
+/// As [`partition_rows`].
+pub(crate) fn cluster_ids(
+    ledger: &dyn Snapshot,
+    cluster: &str,
+) -> Result<BTreeMap<String, ClusterKey>, StoreError> {
+    let (first, end) = ([CLUSTER], [CLUSTER + 1]);
+    let range = (Bound::Included(&first[..]), Bound::Excluded(&end[..]));
+    let mut ids = BTreeMap::new();
+    for row in ledger.scan(range, Direction::Forward) {
+        let (key, value) = row?;
+        let damaged = |_| failed(cluster, "the list of partitions has a damaged row");
+        let name = String::from_utf8_lossy(&key[1..]).into_owned();
+        ids.insert(name, value[..].try_into().map_err(damaged)?);
+    }
+    Ok(ids)
 }

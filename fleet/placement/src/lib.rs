@@ -7,7 +7,8 @@
 //!
 //! - `store.rs`: the calls of the trait; `cluster.rs`: the description of a cluster; `place.rs`:
 //!   the way of one partition's calls;
-//! - `ledger.rs` and `row.rs`: the rows that say where partitions live;
+//! - `ledger.rs` and `row.rs`: the rows that say where partitions live; `known.rs`: the ids of the
+//!   clusters;
 //! - `moving.rs`, `changes.rs`: a move; `balance.rs`: drains, balance and lists for the operator;
 //!   `plan.rs`: the move that makes clusters more equal;
 //! - `writer.rs`: commits of one writer that knows the outcome of each; `target.rs`: the rows of a
@@ -26,6 +27,7 @@ mod changes;
 mod cluster;
 mod copies;
 mod copy;
+mod known;
 mod ledger;
 mod migrate;
 mod moving;
@@ -42,6 +44,8 @@ pub use balance::{ClusterStatus, Placement, PlacementState};
 pub use cluster::NamedCluster;
 pub use copies::StandbyCopies;
 pub use copy::{CopyProgress, copy_store};
+pub use known::{Identify, KnownCluster, check_clusters, known_clusters};
+pub use ledger::ClusterKey;
 pub use migrate::{Migration, MigrationProgress, is_incomplete_copy, migrate_store};
 pub use plan::{BalanceLimits, BalanceMove, BalanceReason, Load, Loads};
-pub use store::{BeforeMove, LEDGER, Objection, Options, PlacedStore, check_clusters};
+pub use store::{BeforeMove, LEDGER, Objection, Options, PlacedStore};

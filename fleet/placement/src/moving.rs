@@ -112,6 +112,7 @@ impl PlacedStore {
             return Ok(None);
         }
 
+        self.remember_clusters()?;
         // The row names the copy before the copy exists.
         let (to, generation) = self.note_move(partition, cluster)?;
         let store: &dyn Store = &**self.store_of(to);

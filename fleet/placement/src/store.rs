@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use crate::balance::Failures;
 use crate::cluster::{NamedCluster, RETRY_MS, failed, for_now};
-use crate::ledger::{Change, Ledger, partition_rows};
+use crate::known::Identify;
+use crate::ledger::{Change, Ledger};
 use crate::patience::Stop;
 use crate::place::{Place, Places, Route, Target, epoch_of, epoch_of_copy};
 use crate::row::{Copy, Row, Step, copy_number, is_copy_number};
@@ -77,6 +78,7 @@ pub struct PlacedStore {
     pub(crate) failures: Failures,
     pub(crate) before_move: OnceLock<BeforeMove>,
     objection: OnceLock<Objection>,
+    pub(crate) identify: OnceLock<Identify>,
 }
 
 /// A function that returns the reason why a cluster gets no partitions now, if there is one.
@@ -150,6 +152,7 @@ impl PlacedStore {
             failures: Failures::default(),
             before_move: OnceLock::new(),
             objection: OnceLock::new(),
+            identify: OnceLock::new(),
         };
         store.load();
         Ok(store)
@@ -419,6 +422,7 @@ impl PlacedStore {
             cluster,
             number: partition,
         };
+        self.remember_clusters()?;
         let mut ledger = self.ledger();
         // An earlier attempt may have written the row without an answer.
         ledger.resolve()?;
@@ -555,19 +559,8 @@ pub(crate) fn check_partition(partition: PartitionId) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Checks that the names of clusters, of which `first` has the ledger, include all that the ledger
-/// names. Takes nothing over, so that a process which does not own the ledger can check itself.
-///
-/// # Errors
-/// A missing cluster; those of the store.
-pub fn check_clusters(first: &dyn Store, names: &[String]) -> Result<(), StoreError> {
-    let name = names.first().map_or("", String::as_str);
-    let rows = partition_rows(first.snapshot(LEDGER)?.as_ref(), name)?;
-    check_names(|cluster| names.iter().any(|name| name == cluster), &rows)
-}
-
 /// Refuses rows that name a cluster which is missing.
-fn check_names(
+pub(crate) fn check_names(
     is_known: impl Fn(&str) -> bool,
     rows: &BTreeMap<PartitionId, Row>,
 ) -> Result<(), StoreError> {

@@ -12,6 +12,7 @@ mod support;
 
 mod contract;
 mod history;
+mod known;
 mod migrate;
 mod moves;
 mod postgres;

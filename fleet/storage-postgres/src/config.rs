@@ -193,7 +193,8 @@ impl ClusterConfig {
     /// Reads the clusters of a file in TOML. Relative paths in the file start at its directory.
     ///
     /// # Errors
-    /// When the file cannot be read, is not TOML, or describes a cluster that cannot be used.
+    /// When the file cannot be read, is not TOML, describes a cluster that cannot be used, or
+    /// names a cluster or a place twice.
     pub fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, ConfigError> {
         let failed = |detail: String| ConfigError(format!("{}: {detail}", file.display()));
         let bytes = read_bounded(file).map_err(|error| failed(error.to_string()))?;
@@ -211,7 +212,40 @@ impl ClusterConfig {
         if clusters.is_empty() {
             return Err(failed("there is no [[cluster]]".to_owned()));
         }
+        for (at, cluster) in clusters.iter().enumerate() {
+            for earlier in &clusters[..at] {
+                cluster.check_beside(earlier).map_err(failed)?;
+            }
+        }
         Ok(clusters)
+    }
+
+    /// Checks that another cluster has another name, and that its tables are at another place.
+    fn check_beside(&self, other: &ClusterConfig) -> Result<(), String> {
+        let name = &self.name;
+        if *name == other.name {
+            let first_host = |cluster: &ClusterConfig| cluster.hosts[0].address.clone();
+            return Err(format!(
+                "two clusters have the name '{name}', the one at {} and the one at {}: give each \
+                 a name of its own",
+                first_host(other),
+                first_host(self)
+            ));
+        }
+        let is_there = |host: &&HostConfig| {
+            let place = host.parts();
+            other.hosts.iter().any(|there| there.parts() == place)
+        };
+        match self.hosts.iter().find(is_there) {
+            Some(host) if self.database == other.database && self.schema == other.schema => {
+                Err(format!(
+                    "the clusters '{}' and '{name}' have the same tables, those of the schema '{}' \
+                     in the database '{}' at {}: correct one of them",
+                    other.name, self.schema, self.database, host.address
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks the description.
@@ -344,6 +378,38 @@ mod tests {
         assert_eq!((main.hosts.len(), main.tls), (2, Tls::Verify));
         assert_eq!(main.password(), Ok(Some(b"secret".to_vec())));
         assert!(!format!("{main:?}").contains("secret"));
+    }
+
+    #[test]
+    fn a_file_names_each_cluster_and_each_place_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("clusters.toml");
+        let cluster = |name: &str, schema: &str, host: &str| {
+            format!(
+                "[[cluster]]\nname = '{name}'\nuser = 'u'\ndatabase = 'd'\nschema = '{schema}'\n\
+                 [[cluster.host]]\naddress = '{host}'\n[[cluster.host]]\naddress = 'spare{name}'\n"
+            )
+        };
+        let read = |first: String, second: String| {
+            std::fs::write(&file, first + &second).unwrap();
+            ClusterConfig::read_file(&file)
+        };
+        let first = || cluster("first", "s", "db1");
+        for second in [
+            cluster("second", "other", "db1"),
+            cluster("second", "s", "db2"),
+            cluster("second", "s", "db1:6000"),
+        ] {
+            assert!(read(first(), second).is_ok());
+        }
+        let twice = read(first(), cluster("first", "s", "db2:5432")).unwrap_err();
+        let expected = "two clusters have the name 'first', the one at db1 and the one at db2:5432";
+        assert!(twice.to_string().contains(expected), "{twice}");
+        let same = read(first(), cluster("second", "s", "db1:5432")).unwrap_err();
+        let expected = "the clusters 'first' and 'second' have the same tables, those of the \
+                        schema 's' in the database 'd' at db1:5432";
+        assert!(same.to_string().contains(expected), "{same}");
+        assert!(same.to_string().contains("clusters.toml"), "{same}");
     }
 
     #[test]

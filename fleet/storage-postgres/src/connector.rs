@@ -23,6 +23,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ClusterConfig, Tls};
+use crate::identity::{self, ClusterId, Expected, Found, Membership, Place, Verdict};
 use crate::notices::{Listener, Warnings};
 use crate::outage::Outage;
 use crate::patroni::{self, Role};
@@ -37,6 +38,10 @@ const SEARCH_PERIOD: Duration = Duration::from_millis(100);
 
 /// The least time for the creation of the tables.
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The most steps that make a schema the expected cluster: the tables, the id, the fleet, and the
+/// look after each; more if other programs do the same.
+const MOST_STEPS: usize = 8;
 
 /// Settings without which a warning could be missed, or a lost client would keep its locks.
 const SETTINGS: &str = "SET statement_timeout = 0; SET client_min_messages = warning; \
@@ -76,10 +81,18 @@ pub(crate) struct Connector {
     pub(crate) outage: Outage,
     /// The search for a commit that is answered, while there is none.
     pub(crate) stall: Outage,
+    wanted: Mutex<Wanted>,
     has_connected: AtomicBool,
     /// True once the log has the warning of [`Connector::check_feedback`].
     has_warned: AtomicBool,
     runtime: Handle,
+}
+
+/// The cluster that connections must have.
+struct Wanted {
+    expected: Expected,
+    /// The cluster of the first connection.
+    found: Option<ClusterId>,
 }
 
 /// One connection, with its prepared statements. Dropping the session closes the connection.
@@ -160,7 +173,11 @@ impl Drop for AbortOnDrop {
 impl Connector {
     /// # Errors
     /// When the root certificates cannot be read.
-    pub(crate) fn new(config: ClusterConfig, runtime: Handle) -> Result<Connector, String> {
+    pub(crate) fn new(
+        config: ClusterConfig,
+        expected: Expected,
+        runtime: Handle,
+    ) -> Result<Connector, String> {
         let needs_tls = config.tls == Tls::Verify
             || config.hosts.iter().any(|host| {
                 let url = host.patroni.as_deref().unwrap_or_default();
@@ -171,6 +188,10 @@ impl Connector {
             suspected: Mutex::new(vec![None; config.hosts.len()]),
             outage: Outage::default(),
             stall: Outage::default(),
+            wanted: Mutex::new(Wanted {
+                expected,
+                found: None,
+            }),
             has_connected: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
             config,
@@ -310,11 +331,15 @@ impl Connector {
                 Err(reason) => reasons.push(self.at(host, &reason)),
             }
         }
-        Err(format!(
+        Err(self.no_primary(&reasons))
+    }
+
+    fn no_primary(&self, reasons: &[String]) -> String {
+        format!(
             "no primary of the cluster '{}' can be used: {}",
             self.config.name,
             reasons.join("; ")
-        ))
+        )
     }
 
     fn at(&self, host: usize, reason: &str) -> String {
@@ -378,13 +403,9 @@ impl Connector {
         let connection = bounded(limit, self.open_connection(host, purpose)).await?;
         self.has_connected.store(true, Ordering::Relaxed);
         let (client, schema) = (&connection.client, self.config.schema.as_str());
-        let is_present = bounded(limit, schema::is_present(client, schema)).await?;
-        if !is_present && matches!(purpose, Purpose::Follow(_)) {
-            return Err("the standby has no tables yet".to_owned());
-        }
-        if !is_present {
-            let limit = limit.max(CREATION_TIMEOUT);
-            bounded(limit, schema::create(client, schema)).await?;
+        match purpose {
+            Purpose::Follow(_) => self.check_standby(client).await?,
+            Purpose::Read | Purpose::Write => self.admit(client).await?,
         }
         if matches!(purpose, Purpose::Follow(_)) && self.config.follower_delay_ms > 0 {
             bounded(limit, self.check_feedback(client, host)).await?;
@@ -400,6 +421,109 @@ impl Connector {
             connection: connection.driver.keep(),
             opened: Instant::now(),
         })
+    }
+
+    /// Checks that the server has the cluster that is expected, and makes it so where that is
+    /// allowed. From then on no other cluster is accepted.
+    async fn admit(&self, client: &Client) -> Result<(), String> {
+        let schema = self.config.schema.as_str();
+        let limit = self.config.connect_timeout();
+        let long = limit.max(CREATION_TIMEOUT);
+        let place = Place {
+            name: &self.config.name,
+            schema,
+        };
+        for _ in 0..MOST_STEPS {
+            let expected = self.expected();
+            let look = identity::look(client, schema, expected.wants_contents());
+            match place.judge(expected, &bounded(limit, look).await?)? {
+                Verdict::Use(id) => return self.keep_to(id),
+                Verdict::Create => bounded(long, schema::create(client, schema)).await?,
+                Verdict::Identify => bounded(long, identity::ensure(client, schema)).await?,
+                Verdict::Join(fleet) => {
+                    let join = identity::join(client, schema, fleet, &self.config.name);
+                    bounded(limit, join).await?;
+                }
+            }
+        }
+        Err(format!("another program changes the schema '{schema}'"))
+    }
+
+    /// Checks that a standby is of the cluster that the store uses.
+    async fn check_standby(&self, client: &Client) -> Result<(), String> {
+        let schema = self.config.schema.as_str();
+        let limit = self.config.connect_timeout();
+        let found = match bounded(limit, identity::look(client, schema, false)).await? {
+            Found::Nothing => return Err("the standby has no tables yet".to_owned()),
+            Found::Tables { identity, .. } => identity.map(|identity| identity.id),
+        };
+        match self.id() {
+            Some(id) if found != Some(id) => Err(match found {
+                None => "the standby has no id of the cluster yet".to_owned(),
+                Some(other) => format!("it is of another cluster, {other}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the cluster that a new connection must have.
+    fn expected(&self) -> Expected {
+        let wanted = lock(&self.wanted);
+        wanted.found.map_or(wanted.expected, Expected::Id)
+    }
+
+    /// Sets the cluster that is expected. Returns false if connections were made that are to
+    /// another one.
+    pub(crate) fn expect(&self, expected: Expected) -> bool {
+        let mut wanted = lock(&self.wanted);
+        wanted.expected = expected;
+        let known = match expected {
+            Expected::Id(id) => Some(id),
+            Expected::Member(Membership { known, .. }) => known,
+            Expected::Any | Expected::First { .. } => None,
+        };
+        match (wanted.found, known) {
+            (Some(found), Some(known)) if found != known => {
+                wanted.found = Some(known);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the id of the cluster, once there was a connection.
+    pub(crate) fn id(&self) -> Option<ClusterId> {
+        lock(&self.wanted).found
+    }
+
+    /// Accepts no cluster but this one from now on.
+    fn keep_to(&self, id: ClusterId) -> Result<(), String> {
+        let mut wanted = lock(&self.wanted);
+        match *wanted.found.get_or_insert(id) {
+            found if found == id => Ok(()),
+            found => Err(format!("the cluster is {id}, and was {found} a moment ago")),
+        }
+    }
+
+    /// Returns what is at the primary, and changes nothing.
+    ///
+    /// # Errors
+    /// A sentence with the reason of each server.
+    pub(crate) async fn look(&self) -> Result<Found, String> {
+        let limit = self.config.connect_timeout();
+        let mut reasons = Vec::new();
+        for host in self.candidates(&mut reasons).await {
+            let look = async {
+                let connection = bounded(limit, self.open_connection(host, Purpose::Write)).await?;
+                let look = identity::look(&connection.client, &self.config.schema, true);
+                bounded(limit, look).await
+            };
+            match look.await {
+                Ok(found) => return Ok(found),
+                Err(reason) => reasons.push(self.at(host, &reason)),
+            }
+        }
+        Err(self.no_primary(&reasons))
     }
 
     async fn open_connection(

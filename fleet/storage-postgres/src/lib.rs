@@ -7,6 +7,7 @@
 //! - `config.rs`: the description of a cluster; `connector.rs` and `patroni.rs`: the way to its
 //!   primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL; `pool.rs`:
 //!   connections that are kept;
+//! - `identity.rs`: the id of a cluster, and the check that a connection is to the expected one;
 //! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted;
 //!   `workers.rs`: their way to the server; `slot.rs`: their answers; `steps.rs`: openings,
 //!   removals, and the look-up of outcomes;
@@ -19,7 +20,8 @@
 //! Promised beyond the trait: a commit counts as durable only if the server waited for its
 //! synchronous standbys; a transaction that was not answered is looked up under a newer epoch; a
 //! partition whose head went back behind a commit that this store has seen durable is read-only
-//! until a person accepts the loss, also if another owner has committed since.
+//! until a person accepts the loss, also if another owner has committed since. A store creates
+//! tables at its first connection or never, and uses the cluster with the id that it found first.
 //!
 //! Left out: partitions in several clusters. A loss that happened while no
 //! process had the partition open is not noticed. A primary that was replaced and does not know it
@@ -31,6 +33,7 @@ mod connector;
 mod followers;
 mod head;
 mod history;
+mod identity;
 mod idle;
 mod notices;
 mod outage;
@@ -52,4 +55,5 @@ mod wait;
 mod workers;
 
 pub use config::{ClusterConfig, ConfigError, HostConfig, Tls};
+pub use identity::{ClusterId, Expected, Found, Identity, Member, Membership};
 pub use store::{PostgresStore, PreparedStore, StoreOptions};

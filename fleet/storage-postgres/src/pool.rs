@@ -307,6 +307,7 @@ mod tests {
 
     use super::*;
     use crate::config::{ClusterConfig, HostConfig, Tls};
+    use crate::identity::Expected;
 
     fn pool(runtime: &Runtime, most: usize) -> Arc<Pool> {
         let host = HostConfig {
@@ -315,7 +316,7 @@ mod tests {
         };
         let mut config = ClusterConfig::new("test", vec![host], "user", "database");
         config.tls = Tls::Off;
-        let connector = Connector::new(config, runtime.handle().clone()).unwrap();
+        let connector = Connector::new(config, Expected::Any, runtime.handle().clone()).unwrap();
         Pool::new(Arc::new(connector), Purpose::Read, most)
     }
 

@@ -37,6 +37,7 @@ pub(crate) async fn create(client: &Client, schema: &str) -> Result<(), String> 
             return Ok(());
         }
         let tables = include_str!("schema.sql").replace("{schema}", schema);
+        let tables = tables + &identity_table(schema);
         // Two processes that create at once collide; the next look finds the tables of the other.
         if let Err(error) = client.batch_execute(&tables).await {
             if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
@@ -53,6 +54,11 @@ pub(crate) async fn create(client: &Client, schema: &str) -> Result<(), String> 
     ))
 }
 
+/// Returns the statement that creates the table of the identity, which older tables lack.
+pub(crate) fn identity_table(schema: &str) -> String {
+    include_str!("identity.sql").replace("{schema}", schema)
+}
+
 /// Returns the format of the tables; `None` if there are none.
 async fn format(client: &Client, schema: &str) -> Result<Option<i32>, tokio_postgres::Error> {
     let query = format!("SELECT version FROM {schema}.format WHERE one = 1");
@@ -63,7 +69,8 @@ async fn format(client: &Client, schema: &str) -> Result<Option<i32>, tokio_post
     }
 }
 
-fn is_missing(error: &tokio_postgres::Error) -> bool {
+/// Returns true for the answer of a server that has no such table.
+pub(crate) fn is_missing(error: &tokio_postgres::Error) -> bool {
     let code = error.code();
     code == Some(&SqlState::UNDEFINED_TABLE) || code == Some(&SqlState::INVALID_SCHEMA_NAME)
 }

@@ -20,6 +20,8 @@ CREATE TABLE IF NOT EXISTS {schema}.format (
     version int NOT NULL
 );
 
+-- identity.sql has one more table.
+
 -- One row for each partition that was ever opened. Numbers without a sign are stored as bigint with
 -- the same bits.
 -- incarnation: rises when the partition is destroyed. epoch: rises with every lease.

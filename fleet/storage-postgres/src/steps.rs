@@ -13,6 +13,7 @@ use tokio_postgres::types::ToSql;
 use crate::connector::{Session, explain};
 use crate::head::{DESTROYING, HeadRow, LOST};
 use crate::history::{self, Opening};
+use crate::identity::name_of;
 use crate::partitions::CommitWork;
 use crate::pool::{Place, Pool};
 use crate::statements::head_row;
@@ -98,7 +99,8 @@ async fn session_of(
 /// afterwards. The lease is over in any case.
 pub(crate) async fn resolve(shared: &Shared, work: &CommitWork, why: &str) -> CommitOutcome {
     let id = work.id;
-    log::warn!("partition {id}: the outcome of a commit is unknown: {why}");
+    let name = name_of(id);
+    log::warn!("{name}: the outcome of a commit is unknown: {why}");
     shared.connector.search_for_commits(why);
     // Nothing more is accepted, and nothing that waits is sent.
     shared.partitions().end_lease(id);
@@ -146,7 +148,7 @@ pub(crate) async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, Stri
     };
     loop {
         let Some((mut row, openings)) = perform(shared, id, Step::Open).await? else {
-            return Err(format!("partition {id} could not be opened"));
+            return Err(format!("{} could not be opened", name_of(id)));
         };
         // Another process, or a crash, has left a removal unfinished.
         if row.state == DESTROYING {
@@ -186,11 +188,24 @@ pub(crate) async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, Stri
 
 fn describe_loss(shared: &Shared, id: PartitionId, known: &HeadRow, row: &HeadRow) -> String {
     let config = &shared.connector.config;
+    let what = match known.epoch {
+        // Only the mark of an earlier process tells.
+        0 => format!(
+            "an earlier process has found that, and its head is {} now",
+            row.lsn
+        ),
+        _ => format!(
+            "its head is {} in epoch {}, and {} in epoch {} was durable",
+            row.lsn, row.epoch, known.lsn, known.epoch
+        ),
+    };
     format!(
-        "the cluster '{}' has lost acknowledged commits of partition {id}: its head is {} in epoch \
-         {}, and {} in epoch {} was durable; the partition can only be read. Restore the cluster, \
-         or accept the loss with: UPDATE {}.head SET state = 0 WHERE p = {}",
-        config.name, row.lsn, row.epoch, known.lsn, known.epoch, config.schema, id.0 as i64
+        "the cluster '{}' has lost acknowledged commits of {}: {what}; it can only be read. \
+         Restore the cluster, or accept the loss with: UPDATE {}.head SET state = 0 WHERE p = {}",
+        config.name,
+        name_of(id),
+        config.schema,
+        id.0 as i64
     )
 }
 

@@ -18,6 +18,7 @@ use crate::config::ClusterConfig;
 use crate::connector::{Connector, Purpose, explain};
 use crate::followers::{self, Followers};
 use crate::head::HeadRow;
+use crate::identity::{ClusterId, Expected, Found};
 use crate::idle::Idle;
 use crate::outage::PATIENCE;
 use crate::partitions::{Answer, CommitWork, Partitions, Start, Work};
@@ -72,6 +73,8 @@ pub struct StoreOptions {
     pub owns_opened: bool,
     /// A partition that other processes write too: that of the lease.
     pub spared: Option<PartitionId>,
+    /// The cluster that must be there.
+    pub expected: Expected,
 }
 
 /// A store in one PostgreSQL cluster. Dropping the store waits until every accepted commit is
@@ -111,6 +114,17 @@ impl PreparedStore {
         may_open: impl Fn() -> bool + Send + Sync + 'static,
     ) -> PostgresStore {
         self.test().take_over_or_later(may_open)
+    }
+
+    /// Sets the cluster that must be there. Connections to another one are closed.
+    pub fn expect(&self, expected: Expected) {
+        if !self.store.shared.connector.expect(expected) {
+            let shared = self.store.shared.clone();
+            let _ = self.store.run_on_own_threads(async move {
+                test_prepared(&shared, |_| false).await;
+                Ok(())
+            });
+        }
     }
 
     /// Replaces the connections that [`PreparedStore::open`] does not use.
@@ -366,6 +380,26 @@ impl PostgresStore {
         Ok(PreparedStore { store, keeper })
     }
 
+    /// Looks at what is at the place that a description names, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`].
+    pub fn look(config: ClusterConfig) -> Result<Found, StoreError> {
+        let store = PostgresStore::begin(config, StoreOptions::default())?;
+        let connector = store.shared.connector.clone();
+        let looked = store.run_on_own_threads(async move { connector.look().await });
+        looked.map_err(|detail| StoreError::Cluster {
+            cluster: store.shared.connector.config.name.clone(),
+            detail,
+            retry_after_ms: None,
+        })
+    }
+
+    /// Returns the id of the cluster; `None` while there was no connection to the expected one.
+    pub fn id(&self) -> Option<ClusterId> {
+        self.shared.connector.id()
+    }
+
     /// Creates a store that has no connection yet.
     fn begin(config: ClusterConfig, options: StoreOptions) -> Result<PostgresStore, StoreError> {
         let cluster = config.name.clone();
@@ -383,7 +417,8 @@ impl PostgresStore {
             .map_err(|error| failed(format!("cannot start threads: {error}")))?;
         let (reads, writes) = (config.read_connections, config.write_connections);
         let cache_bytes = config.cache_mb << 20;
-        let connector = Connector::new(config, runtime.handle().clone()).map_err(failed)?;
+        let connector =
+            Connector::new(config, options.expected, runtime.handle().clone()).map_err(failed)?;
         let connector = Arc::new(connector);
         Ok(PostgresStore {
             shared: Arc::new(Shared {

@@ -68,6 +68,7 @@ fn the_only_writer_fences_the_owners_of_all_partitions_when_it_opens_the_store()
         only_writer: true,
         owns_opened: false,
         spared: Some(SPARED),
+        ..StoreOptions::default()
     };
     let next = PostgresStore::open_with(config.clone(), options).unwrap();
     let late = writer.commit(commit(1, &[(b"a", b"2")]));

@@ -14,6 +14,7 @@ mod contract;
 mod faults;
 mod followers;
 mod groups;
+mod identity;
 mod known_heads;
 mod reuse;
 mod single_rows;

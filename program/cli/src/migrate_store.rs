@@ -10,8 +10,8 @@ use orrery_engine::storage_ids;
 use orrery_model::sync::lock;
 use orrery_model::world::World;
 use orrery_node::{
-    LeasedStore, Leaseholder, Node, NodeLease, Progress, Report, Terms, end, machine_name,
-    open_for_lease, prepare_placed, read_file,
+    FirstCluster, LeasedStore, Leaseholder, Node, NodeLease, Progress, Report, Terms, end,
+    machine_name, prepare_placed, read_file,
 };
 use orrery_placement::{CopyProgress, Migration, MigrationProgress, migrate_store};
 use orrery_server::data_dir::{self, SERVER};
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &MigrateStoreArguments) -> Result<(), Failure> {
 
     // The directory first: its lock is decided at once.
     let local = open_directory(arguments, &directory)?;
-    let (clusters, _lease) = open_clusters(configs)?;
+    let (clusters, _lease) = open_clusters(&arguments.cluster_file, configs)?;
     let (from, to): (&dyn Store, &dyn Store) = match arguments.to {
         StoreKind::Postgres => (&local, &clusters),
         StoreKind::Directory => (&clusters, &local),
@@ -102,15 +102,19 @@ fn open_directory(
 }
 
 /// Gets the lease of the clusters and opens them behind the lease.
-fn open_clusters(configs: Vec<ClusterConfig>) -> Result<(LeasedStore, NodeLease), Failure> {
-    let lease = acquire(&configs[0])?;
-    let placed = prepare_placed(configs)?.open()?;
+fn open_clusters(
+    file: &Path,
+    configs: Vec<ClusterConfig>,
+) -> Result<(LeasedStore, NodeLease), Failure> {
+    let first = FirstCluster::open(file, &configs)?;
+    let lease = acquire(first.store())?;
+    let placed = prepare_placed(configs, first)?.open()?;
     let store = LeasedStore::new(placed, lease.validity().clone());
     Ok((store, lease))
 }
 
 /// Gets the lease of the clusters, after a wait that shows if its holder lives.
-fn acquire(config: &ClusterConfig) -> Result<NodeLease, Failure> {
+fn acquire(store: Arc<dyn Store>) -> Result<NodeLease, Failure> {
     let node = Node {
         name: format!("migrate-store at {}", machine_name()),
         address: String::new(),
@@ -128,7 +132,6 @@ fn acquire(config: &ClusterConfig) -> Result<NodeLease, Failure> {
         let ttl_ms = lock(&seen).as_ref().map_or(terms.ttl_ms, |(_, ttl)| *ttl);
         clock.monotonic_ms() - started <= LIVES * ttl_ms
     };
-    let store = open_for_lease(config)?;
     let lease = NodeLease::acquire(store, node, terms, world, report, wait);
     let lease = lease.map_err(|error: StoreError| Failure::Data(error.to_string()))?;
     lease.ok_or_else(|| match &*lock(&holder) {

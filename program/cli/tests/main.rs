@@ -30,6 +30,7 @@ mod change_feed_processor;
 mod change_feeds;
 mod charge_parts;
 mod cluster_files;
+mod cluster_identity;
 mod connections;
 mod console;
 mod containers;

@@ -489,7 +489,11 @@ impl OwnerNode {
                 .engine
                 .load_catalog(answer.catalog, answer.confirmed_ms)
         {
-            self.tell("the catalog cannot be read now", &error.cause_chain());
+            let mut cause = error.cause_chain();
+            if cause.is_empty() {
+                cause = error.message().to_owned();
+            }
+            self.tell("the catalog cannot be read now", &cause);
             return;
         }
         for (partition, id) in changes.gained {

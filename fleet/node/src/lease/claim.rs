@@ -16,6 +16,8 @@ pub(crate) struct Claim {
     row: Row,
     /// The commit of the row that was seen last.
     seen: Option<Seen>,
+    /// A row was seen. The cluster has lost data if there is none later.
+    has_seen_row: bool,
 }
 
 /// A commit of the row. Times are milliseconds of the monotonic clock.
@@ -46,12 +48,18 @@ pub(crate) enum Attempt {
         /// Milliseconds after which the lease is free if the row stays the same.
         left_ms: u64,
     },
+    /// No node can take the lease, for this reason.
+    Refused(String),
 }
 
 impl Claim {
     /// Creates the claim of a process for `row`.
     pub(crate) fn new(row: Row) -> Claim {
-        Claim { row, seen: None }
+        Claim {
+            row,
+            seen: None,
+            has_seen_row: false,
+        }
     }
 
     /// Looks at the row, and claims the lease if it is free.
@@ -66,6 +74,12 @@ impl Claim {
         let snapshot = store.snapshot(LEASE_PARTITION)?;
         let (head, row) = (snapshot.head(), Row::read(snapshot.as_ref())?);
         drop(snapshot);
+        if row.is_none() && self.has_seen_row {
+            let reason = "the row of the lease is gone, so the first cluster has lost its data: \
+                          restore the cluster";
+            return Ok(Attempt::Refused(reason.to_owned()));
+        }
+        self.has_seen_row |= row.is_some();
         // The key outlives the leaseholders.
         let key = row.as_ref().and_then(|row| row.key.clone());
         if let Some(row) = row {
@@ -111,6 +125,7 @@ impl Claim {
                 holding: Holding::new(lease, new_head, self.row.clone(), key),
                 since_ms,
             }),
+            CommitOutcome::Damaged => Ok(Attempt::Refused(refusal(store))),
             // A claim that took place without an answer has a leaseholder that does not know of it.
             // It expires like that of a leaseholder that has died.
             _ => Ok(Attempt::free(0)),
@@ -152,6 +167,12 @@ impl Attempt {
             left_ms,
         }
     }
+}
+
+/// Returns the reason for which the partition of the lease takes no commits for good.
+pub(crate) fn refusal(store: &dyn Store) -> String {
+    let reason = store.write_failure();
+    reason.unwrap_or_else(|| "the lease takes no commits, since commits of it were lost".to_owned())
 }
 
 #[cfg(test)]
@@ -205,6 +226,7 @@ mod tests {
             match attempt.expect("a row") {
                 Attempt::Waiting { left_ms, .. } => left_ms,
                 Attempt::Held { .. } => panic!("the lease was free"),
+                Attempt::Refused(reason) => panic!("{reason}"),
             }
         }
 
@@ -430,6 +452,19 @@ mod tests {
         holding.release(&store, first.world.as_ref(), None);
         second.step(&store, || ());
         assert_eq!(second.holding.expect("the second holds").key(), &key);
+    }
+
+    #[test]
+    fn a_lease_whose_row_has_gone_is_not_claimed() {
+        let store = MemoryStore::new();
+        let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
+        first.step(&store, || ());
+        second.step(&store, || ());
+        let world = second.world.clone();
+        match second.claim.attempt(&MemoryStore::new(), world.as_ref()) {
+            Ok(Attempt::Refused(reason)) => assert!(reason.contains("restore"), "{reason}"),
+            _ => panic!("an empty store has no lease for a node that has seen one"),
+        }
     }
 
     /// Clocks that differ by up to a tenth in speed, pauses, and delayed answers of the store.

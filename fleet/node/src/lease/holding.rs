@@ -4,6 +4,7 @@ use orrery_model::world::World;
 use orrery_storage::{Commit, CommitOutcome, Head, Lease, Store};
 
 use super::LEASE_PARTITION;
+use super::claim::refusal;
 use super::key::NodesKey;
 use super::row::{Node, Row};
 
@@ -63,6 +64,7 @@ impl Holding {
         }
         match self.write(store, world) {
             CommitOutcome::Ok => Renewal::Renewed,
+            CommitOutcome::Damaged => Renewal::Failed(refusal(store)),
             again => Renewal::Failed(format!("the store answered {outcome:?}, then {again:?}")),
         }
     }

@@ -156,6 +156,7 @@ impl NodeLease {
                         last = Some(leaseholder);
                     }
                 }
+                Ok(Attempt::Refused(reason)) => report(Progress::Failed(reason)),
                 Err(error) if is_passing(&error) => report(Progress::Failed(error.to_string())),
                 Err(error) => return Err(error),
             }

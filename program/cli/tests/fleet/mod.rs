@@ -118,10 +118,18 @@ impl Fleet {
 
     /// Returns the first value of a statement in the schema of a cluster.
     pub(crate) fn value(&self, cluster: &str, sql: &str) -> String {
+        self.sql(cluster, sql)[0][0].clone()
+    }
+
+    /// Returns the schema of a cluster.
+    pub(crate) fn schema(&self, cluster: &str) -> &str {
         let found = self.clusters.iter().find(|(name, _)| name == cluster);
-        let (_, schema) = found.expect("a cluster of this name");
-        let rows = server().sql(&sql.replace("SCHEMA", schema));
-        rows[0][0].clone()
+        &found.expect("a cluster of this name").1
+    }
+
+    /// Runs a statement in the schema of a cluster.
+    pub(crate) fn sql(&self, cluster: &str, sql: &str) -> Vec<Vec<String>> {
+        server().sql(&sql.replace("SCHEMA", self.schema(cluster)))
     }
 
     /// Removes all data of the clusters.
