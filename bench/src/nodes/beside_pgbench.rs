@@ -60,8 +60,8 @@ pub(super) fn run(server: &Server, directory: &Path, rounds: usize, time: Durati
     create_tables(server);
     let rows = RowsOfCreate::count(server, &fleets[0].0, &fleets[0].1)?;
     println!(
-        "A create inserts {:.1} rows and updates {:.1}, with {:.0} bytes of keys and {:.0} of values \
-         in a row.",
+        "A create inserts {:.1} rows and updates {:.1}, with {:.0} bytes of keys and {:.0} of \
+         values in a row.",
         rows.inserted, rows.updated, rows.key_bytes, rows.value_bytes
     );
     let ranges: Vec<usize> = fleets.iter().map(|(fleet, _)| fleet.ranges).collect();
@@ -227,7 +227,8 @@ impl RowsOfCreate {
         format!(
             "\\set p :client_id\n\\set r random(1, 1000000000000)\n\\startpipeline\nBEGIN;\n\
              UPDATE {SCHEMA}.head SET lsn = lsn + 1, \
-             token = '\\x00112233445566778899aabbccddeeff' WHERE p = :p AND epoch = 1 AND state = 0;\n\
+             token = '\\x00112233445566778899aabbccddeeff' WHERE p = :p AND epoch = 1 \
+             AND state = 0;\n\
              INSERT INTO {SCHEMA}.kv (p, k, v) SELECT :p, CASE WHEN n <= {updated} \
              THEN decode(lpad(to_hex(n), 4, '0'), 'hex') \
              ELSE decode(md5(concat(:r::text, n)) || repeat('ab', {pad}), 'hex') END, \

@@ -2,8 +2,8 @@
 //! and what is known to be durable.
 //!
 //! One worker at a time has the work of a partition, so its commits reach the server one after
-//! another. All state of a partition is behind one lock, so that comparing the head and moving it forward are
-//! one step. Nothing here waits for the server.
+//! another. All state of a partition is behind one lock, so that comparing the head and moving it
+//! forward are one step. Nothing here waits for the server.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::row_cache::RowCache;
 use crate::row_snapshot::KnownRows;
 use crate::slot::Slot;
 
-/// The workers of a store. Few of them gather more commits in each transaction; with one, nothing is
-/// sent while the server writes its log.
+/// The workers of a store. Few of them gather more commits in each transaction; with one, nothing
+/// is sent while the server writes its log.
 const MOST_WORKERS: usize = 3;
 /// The most partitions, bytes and keys of a transaction for several partitions. The commits of one
 /// partition may be larger.
@@ -107,7 +107,7 @@ struct Partition {
     opener: Option<(u64, Token)>,
     /// The last openings, as the last opening of this process found them.
     openings: Vec<Opening>,
-    /// What another process has told since.
+    /// A head that another process has told since.
     told: Option<Told>,
     /// Acknowledged commits are gone, as this sentence says.
     loss: Option<String>,
@@ -275,7 +275,7 @@ impl Partitions {
     /// least those of one. Also returns what must be started.
     pub(crate) fn take(&mut self) -> (Vec<CommitWork>, Vec<Start>) {
         let (mut group, mut starts) = (Vec::new(), Vec::new());
-        let mut room = Room {
+        let mut space = Space {
             bytes: Limits::ENVELOPE.commit_bytes,
             keys: Limits::ENVELOPE.commit_keys,
         };
@@ -284,14 +284,14 @@ impl Partitions {
         while group.len() < GROUP_PARTITIONS
             && let Some(id) = self.ready.pop_front()
         {
-            if !group.is_empty() && !self.fits(id, &room) {
+            if !group.is_empty() && !self.fits(id, &space) {
                 left.push_back(id);
                 continue;
             }
-            match self.take_commits(id, &mut room) {
+            match self.take_commits(id, &mut space) {
                 Some(work) => {
-                    room.bytes = room.bytes.min(GROUP_BYTES);
-                    room.keys = room.keys.min(GROUP_KEYS);
+                    space.bytes = space.bytes.min(GROUP_BYTES);
+                    space.keys = space.keys.min(GROUP_KEYS);
                     group.push(work);
                 }
                 // All of its commits were fenced.
@@ -303,18 +303,18 @@ impl Partitions {
         (group, starts)
     }
 
-    /// Returns true if there is room for the next commit of a partition.
-    fn fits(&self, id: PartitionId, room: &Room) -> bool {
+    /// Returns true if there is space for the next commit of a partition.
+    fn fits(&self, id: PartitionId, space: &Space) -> bool {
         let partition = self.partitions.get(&id);
         match partition.and_then(|partition| partition.queue.front()) {
-            Some(Task::Commit { commit, bytes, .. }) => room.has(commit, *bytes),
+            Some(Task::Commit { commit, bytes, .. }) => space.has(commit, *bytes),
             // The commits were refused meanwhile.
             _ => true,
         }
     }
 
-    /// Takes the next commits of a partition, as many as there is room for, but at least one.
-    fn take_commits(&mut self, id: PartitionId, room: &mut Room) -> Option<CommitWork> {
+    /// Takes the next commits of a partition, as many as there is space for, but at least one.
+    fn take_commits(&mut self, id: PartitionId, space: &mut Space) -> Option<CommitWork> {
         let partition = self.partitions.get_mut(&id)?;
         let mut taken: Option<CommitWork> = None;
         while let Some(task) = partition.queue.pop_front() {
@@ -337,7 +337,7 @@ impl Partitions {
                 slot.answer(CommitOutcome::Fenced);
                 continue;
             }
-            if taken.is_some() && !room.has(&commit, bytes) {
+            if taken.is_some() && !space.has(&commit, bytes) {
                 partition.queue.push_front(Task::Commit {
                     epoch,
                     commit,
@@ -346,7 +346,7 @@ impl Partitions {
                 });
                 break;
             }
-            room.fill(&commit, bytes);
+            space.fill(&commit, bytes);
             self.queued_bytes -= bytes;
             let from = partition.durable;
             let work = taken.get_or_insert_with(|| CommitWork::after(id, from));
@@ -661,8 +661,8 @@ impl Partition {
     }
 }
 
-/// The room that is left in a transaction.
-struct Room {
+/// The space that is left in a transaction.
+struct Space {
     bytes: usize,
     keys: usize,
 }
@@ -671,7 +671,7 @@ fn keys_of(commit: &Commit) -> usize {
     commit.puts.len() + commit.deletes.len() + commit.range_deletes.len()
 }
 
-impl Room {
+impl Space {
     fn has(&self, commit: &Commit, bytes: usize) -> bool {
         bytes <= self.bytes && keys_of(commit) <= self.keys
     }

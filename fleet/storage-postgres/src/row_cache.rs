@@ -3,7 +3,7 @@
 //! The cache is behind the lock of the partitions, and follows each commit before the commit is
 //! answered: a row that is here is the durable one. A key without a row is kept as well. What ends
 //! the knowledge of a partition raises its generation; rows of an earlier generation are not found
-//! any more, and make room in time.
+//! any more, and are replaced in time.
 
 use std::hash::{Hash, Hasher};
 

@@ -175,8 +175,8 @@ const DELETE_RANGES: &str = "DELETE FROM {s}.kv \
                              USING unnest($5::bytea[], $6::bytea[]) AS r(a, b) \
                              WHERE kv.p = $1 AND kv.k >= r.a AND kv.k < r.b AND {at_head}";
 const GET: &str = "SELECT k, v FROM {s}.kv WHERE p = $1 AND k = ANY($2::bytea[])";
-// The head, and rows by their keys: those of $2, and those whose keys are a prefix of $4 followed by
-// the value of a row of $3. The keys are computed once, so that the index finds them.
+// The head, and rows by their keys: those of $2, and those whose keys are a prefix of $4 followed
+// by the value of a row of $3. The keys are computed once, so that the index finds them.
 const ROWS: &str = "SELECT {columns}, NULL::bytea AS k, NULL::bytea AS v \
                     FROM {s}.head WHERE p = $1 UNION ALL \
                     SELECT NULL, NULL, NULL, NULL, NULL, k, v FROM {s}.kv \

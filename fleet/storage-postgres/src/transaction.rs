@@ -22,8 +22,8 @@ use crate::partitions::CommitWork;
 /// The fate of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Durable in the partitions with `true`. The heads of the others were not the expected ones, or
-    /// among several locked, and nothing was changed there.
+    /// Durable in the partitions with `true`. The heads of the others were not the expected ones,
+    /// or among several locked, and nothing was changed there.
     Done(Vec<bool>),
     /// Nothing was changed, and the same transaction may be sent again.
     Repeat,

@@ -153,7 +153,7 @@ fn rows_of_an_owner_come_from_memory_and_follow_its_commits() {
     });
 }
 
-/// What ends the knowledge of an owner: a commit that empties a range, a release, the opening by
+/// The knowledge of an owner ends by a commit that empties a range, a release, the opening by
 /// another process, and time without a sign of the cluster.
 #[test]
 fn rows_are_forgotten_with_the_ownership() {

@@ -15,7 +15,7 @@ use orrery_storage::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
-/// What a process knows of the head of a partition in a cluster.
+/// The head of a partition in a cluster, as a process knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KnownHeadAt {
     pub(super) cluster: String,
