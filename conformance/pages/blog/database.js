@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
 
 /** One database of a server. */
 export class Database {
@@ -67,7 +68,8 @@ export class Database {
     return { charge: Number(answer.headers.get("x-ms-request-charge")).toFixed(2), body: await answer.json() };
   }
 
-  send(method, path, link, key, body, itemsMax, type = "docs") {
+  /** Sends a request, and as any client does, again after the time that a 429 names. */
+  async send(method, path, link, key, body, itemsMax, type = "docs") {
     const date = new Date().toUTCString();
     const text = `${method.toLowerCase()}\n${type}\n${link}\n${date.toLowerCase()}\n\n`;
     const signature = createHmac("sha256", Buffer.from(this.key, "base64")).update(text).digest("base64");
@@ -83,7 +85,11 @@ export class Database {
       // The page that the blog read had this many items.
       headers["x-ms-max-item-count"] = String(itemsMax);
     }
-    return fetch(`${this.endpoint}/${path}`, { method, headers, body });
+    for (;;) {
+      const answer = await fetch(`${this.endpoint}/${path}`, { method, headers, body });
+      if (answer.status !== 429) return answer;
+      await pause(Number(answer.headers.get("x-ms-retry-after-ms")));
+    }
   }
 }
 

@@ -11,6 +11,7 @@ use orrery_model::hex;
 use orrery_storage::PartitionId;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
 
 use crate::connector::explain;
 use crate::history::new_opener;
@@ -381,19 +382,35 @@ pub(crate) async fn ensure(client: &Client, schema: &str) -> Result<(), String> 
         let error = explain(error);
         format!("the schema '{schema}' cannot be given the id of a cluster: {error}")
     };
-    if let Err(error) = client.batch_execute(&schema::identity_table(schema)).await
-        && error.code() != Some(&SqlState::UNIQUE_VIOLATION)
-    {
-        return Err(failed(&error));
-    }
     let statement = format!(
         "INSERT INTO {schema}.identity (one, cluster, fleet, name) VALUES (1, $1, $2, $2) \
          ON CONFLICT (one) DO NOTHING"
     );
     let (id, nothing) = (ClusterId::new().0, [0u8; 0]);
-    let done = client
-        .execute(&statement, &[&id.as_slice(), &nothing.as_slice()])
-        .await;
+    let parameters: [&(dyn ToSql + Sync); 2] = [&id.as_slice(), &nothing.as_slice()];
+    match client.execute(&statement, &parameters).await {
+        Ok(_) => return Ok(()),
+        // Tables of an earlier version. A role without the right to create the table can use one
+        // that another role has created.
+        Err(error) if schema::is_missing(&error) => {}
+        Err(error) => return Err(failed(&error)),
+    }
+    let table = schema::identity_table(schema);
+    match client.batch_execute(&table).await {
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            return Err(format!(
+                "{}; let a role that may do so execute the statements of identity.sql in the \
+                 sources, and GRANT SELECT, INSERT, UPDATE ON {schema}.identity to the role of the \
+                 cluster file",
+                failed(&error)
+            ));
+        }
+        Err(error) if error.code() != Some(&SqlState::UNIQUE_VIOLATION) => {
+            return Err(failed(&error));
+        }
+        _ => {}
+    }
+    let done = client.execute(&statement, &parameters).await;
     done.map(|_| ()).map_err(|error| failed(&error))
 }
 
@@ -460,11 +477,12 @@ pub(crate) async fn look(
     })
 }
 
-/// Returns whether tables have a row of a partition, and whether they have what only the first
-/// cluster of a fleet has.
+/// Returns whether tables have a row of a partition that is not being removed, and whether they
+/// have what only the first cluster of a fleet has.
 async fn contents(client: &Client, schema: &str) -> Result<(bool, bool), String> {
     let query = format!(
-        "SELECT (SELECT count(*) FROM (SELECT 1 FROM {schema}.kv LIMIT 1) AS r), \
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM {schema}.head AS h WHERE h.state <> 1 \
+         AND EXISTS (SELECT 1 FROM {schema}.kv WHERE kv.p = h.p) LIMIT 1) AS r), \
          (SELECT count(*) FROM {schema}.head WHERE p = ANY($1) AND lsn <> 0)"
     );
     let lists = IN_FIRST.map(|(partition, _)| partition.0 as i64);

@@ -5,18 +5,19 @@
 //! another. All state of a partition is behind one lock, so that comparing the head and moving it
 //! forward are one step. Nothing here waits for the server.
 
+mod told;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use orrery_storage::{
-    Commit, CommitOutcome, Head, KnownHead, Lease, Limits, PartitionId, ReadAhead, Token,
-};
+use orrery_storage::{Commit, CommitOutcome, Head, Lease, Limits, PartitionId, ReadAhead, Token};
 use tokio::sync::{Notify, oneshot};
+use told::Told;
 
 use crate::batch::Batch;
 use crate::head::HeadRow;
-use crate::history::{self, Opening};
+use crate::history::Opening;
 use crate::idle::MOST_AGE;
 use crate::recent_keys::RecentKeys;
 use crate::row_cache::RowCache;
@@ -72,13 +73,6 @@ enum Task {
         slot: Arc<Slot>,
     },
     Other(Work),
-}
-
-/// A durable head of another process, with the number of its opening.
-#[derive(Clone, Copy)]
-pub(crate) struct Told {
-    pub(crate) row: HeadRow,
-    pub(crate) opener: Option<Token>,
 }
 
 /// The way of a partition's work to the server.
@@ -459,55 +453,6 @@ impl Partitions {
         let opening = openings.iter().find(|opening| opening.epoch == epoch);
         partition.opener = opening.map(|opening| (epoch, opening.opener));
         partition.openings = openings;
-    }
-
-    /// Returns what this process knows of a partition that was ever opened.
-    pub(crate) fn known_head(&self, id: PartitionId) -> Option<KnownHead> {
-        let partition = self.partitions.get(&id)?;
-        let row = partition.durable;
-        (row.epoch > 0).then(|| KnownHead {
-            incarnation: row.incarnation,
-            epoch: row.epoch,
-            head: row.head(),
-            opener: self.opener(id),
-        })
-    }
-
-    /// Keeps what another process knows of a partition for the next opening. If the last opening of
-    /// this process cannot have found that head, the lease is over. Returns true if it was there.
-    pub(crate) fn note_known_head(&mut self, id: PartitionId, known: &KnownHead) -> bool {
-        let partition = self.partitions.entry(id).or_default();
-        let age = |row: &HeadRow| (row.incarnation, row.epoch, row.lsn);
-        let row = HeadRow {
-            incarnation: known.incarnation,
-            epoch: known.epoch,
-            lsn: known.head.lsn,
-            token: known.head.token,
-            state: 0,
-        };
-        if partition
-            .told
-            .is_some_and(|told| age(&told.row) > age(&row))
-        {
-            return false;
-        }
-        let told = Told {
-            row,
-            opener: known.opener,
-        };
-        partition.told = Some(told);
-        let has_lost = age(&row) > age(&partition.durable)
-            || history::is_overtaken(&row, known.opener, &partition.openings);
-        if !has_lost || partition.lease.is_none() {
-            return false;
-        }
-        self.end_lease(id);
-        true
-    }
-
-    /// Takes what another process has told of a partition since the last opening.
-    pub(crate) fn take_told(&mut self, id: PartitionId) -> Option<Told> {
-        self.partitions.get_mut(&id)?.told.take()
     }
 
     /// Returns the number of the opening of the newest epoch that is known.

@@ -141,12 +141,15 @@ pub(crate) async fn resolve(shared: &Shared, work: &CommitWork, why: &str) -> Co
 
 /// Opens a partition under a new epoch.
 pub(crate) async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, String> {
-    let (known, opener, told) = {
-        let mut partitions = shared.partitions();
-        let told = partitions.take_told(id);
-        (partitions.durable(id), partitions.opener(id), told)
-    };
     loop {
+        let (known, opener, told) = {
+            let partitions = shared.partitions();
+            (
+                partitions.durable(id),
+                partitions.opener(id),
+                partitions.told(id),
+            )
+        };
         let Some((mut row, openings)) = perform(shared, id, Step::Open).await? else {
             return Err(format!("{} could not be opened", name_of(id)));
         };
@@ -181,8 +184,14 @@ pub(crate) async fn open(shared: &Shared, id: PartitionId) -> Result<Lease, Stri
             perform(shared, id, Step::MarkLost(row.epoch)).await?;
         }
         shared.note_epoch(id, row, loss);
-        shared.partitions().note_openings(id, openings);
-        return Ok(Lease::new(id, row.epoch, row.head()));
+        let is_told_more = {
+            let mut partitions = shared.partitions();
+            partitions.note_openings(id, openings);
+            partitions.end_told(id, told)
+        };
+        if !is_told_more {
+            return Ok(Lease::new(id, row.epoch, row.head()));
+        }
     }
 }
 

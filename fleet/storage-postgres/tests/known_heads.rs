@@ -62,6 +62,33 @@ fn a_loss_is_found_when_the_next_owner_opens_the_partition() {
     );
 }
 
+/// An opening that fails, because the tables are away, does not use up what was told; nor does a
+/// process keep to itself what it was told.
+#[test]
+fn a_loss_is_found_after_an_opening_that_failed() {
+    let config = server().config();
+    let (first, next) = (owner(&config), owner(&config));
+    let mut writer = PartitionWriter::open(&first, P);
+    save(&config);
+    writer.put(&[(b"a", b"1")]);
+    tell(&first, &next);
+    let last = owner(&config);
+    tell(&next, &last);
+    assert_eq!(last.known_head(P), first.known_head(P));
+    server().sql(&format!(
+        "ALTER TABLE {}.head RENAME TO away",
+        config.schema
+    ));
+    assert!(next.open(P).is_err());
+    server().sql(&format!(
+        "ALTER TABLE {}.away RENAME TO head",
+        config.schema
+    ));
+    restore(&config);
+    let mut writer = PartitionWriter::open(&next, P);
+    assert_eq!(writer.commit(Commit::default()), CommitOutcome::Damaged);
+}
+
 #[test]
 fn a_loss_is_found_after_the_next_owner_has_opened_the_partition() {
     let config = server().config();

@@ -227,7 +227,9 @@ describe("pages of the lesson with results", AT_ONCE, () => {
         const text = ({ node, previousRect, currentRect }) =>
           `${(node?.outerHTML ?? node?.textContent ?? "?").slice(0, 80)}: ${previousRect.y} to ${currentRect.y}`;
         new PerformanceObserver((list) => {
-          for (const entry of list.getEntries()) window.shifts.push(...entry.sources.map(text));
+          // A paint while the page still arrives may lack the end of the header.
+          const seen = list.getEntries().filter((entry) => entry.value > 0.01);
+          for (const entry of seen) window.shifts.push(...entry.sources.map(text));
         }).observe({ type: "layout-shift", buffered: true });
       });
       await page.goto(path);

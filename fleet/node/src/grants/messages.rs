@@ -59,6 +59,7 @@ pub(super) struct Poll {
     pub(super) given_back: Vec<GivenBack>,
     /// The heads of partitions of the first list, by partition, as far as they have changed since a
     /// poll that was answered.
+    #[serde(default)]
     pub(super) heads: Vec<(u64, HeadText)>,
     /// The counts of the requests at the partitions of both lists.
     pub(super) report: Report,
