@@ -113,7 +113,12 @@ impl Fleet {
             "--data-dir",
             &directory,
         ];
-        crate::program::start(&[&own, more].concat())
+        // The machines of tests are busy: a node that is not served for seconds keeps its lease.
+        let lease: &[&str] = match more.contains(&"--lease-seconds") {
+            true => &[],
+            false => &["--lease-seconds", "6"],
+        };
+        crate::program::start(&[&own, lease, more].concat())
     }
 
     /// Returns the first value of a statement in the schema of a cluster.
