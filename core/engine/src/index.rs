@@ -14,6 +14,7 @@
 //! | `terms` | the terms of an item and their units |
 //! | `value` | the encoding of values |
 //! | `composite`, `cells` | values of composite and of spatial indexes |
+//! | `vectors` | vector indexes, and the vectors that an item has in them |
 
 pub(crate) mod cells;
 pub(crate) mod composite;
@@ -24,3 +25,4 @@ pub(crate) mod paths;
 pub(crate) mod policy;
 pub(crate) mod terms;
 pub(crate) mod value;
+pub(crate) mod vectors;

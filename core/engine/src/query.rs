@@ -55,6 +55,7 @@
 //! | `lookup`, `checks` | index lookups, and checks of single items against the index |
 //! | `posting` | index entries and references to items, with their positions |
 //! | `walk`, `values` | walks along an index in order; distinct values from an index |
+//! | `nearest` | walks over vectors, the nearest first |
 //! | `index_view` | the parts of the index that can be asked in a snapshot |
 //! | `cursor`, `source` | items of one partition; items of all partitions |
 //! | `merge`, `contest` | partitions merged in order; the choice between a walk and a sort |
@@ -78,6 +79,7 @@ mod lookup;
 mod memory;
 mod merge;
 mod metrics;
+mod nearest;
 mod page;
 mod partition_query;
 mod plan;

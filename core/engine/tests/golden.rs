@@ -457,3 +457,8 @@ fn query_plans_match_the_golden_script() {
 fn query_answers_match_the_golden_script() {
     check("queries.txt");
 }
+
+#[test]
+fn vector_searches_match_the_golden_script() {
+    check("vectors.txt");
+}

@@ -19,7 +19,10 @@ use orrery_engine::request::*;
 use orrery_engine::{Container, Profile};
 use orrery_model::partition_key::{Component, Epk, EpkRange, PartitionKey};
 use orrery_model::{Json, Kind};
-use orrery_sql::{Bounds, Candidate, Environment, Functions, Query, QueryError, Source, Work};
+use orrery_sql::{
+    Bounds, Candidate, Environment, Functions, Path, Query, QueryError, Source, Step, VectorPath,
+    Work,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -269,6 +272,8 @@ fn container_body(policy: &str) -> String {
     format!(
         concat!(
             r#"{{"id":"items","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}},"#,
+            r#""vectorEmbeddingPolicy":{{"vectorEmbeddings":[{{"path":"/v","dataType":"float32","#,
+            r#""dimensions":3,"distanceFunction":"cosine"}}]}},"#,
             r#""indexingPolicy":{policy}}}"#,
         ),
         policy = policy,
@@ -358,7 +363,15 @@ impl Functions for NoFunctions {
 
 /// Returns the rows of a query over a list of items.
 fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
-    let query = Query::compile(text, &[], &Environment::default())?;
+    let environment = Environment {
+        vector_paths: vec![VectorPath {
+            path: Path(vec![Step::Name("v".to_owned())]),
+            data_type: "float32".to_owned(),
+            distance_function: "cosine".to_owned(),
+        }],
+        ..Environment::default()
+    };
+    let query = Query::compile(text, &[], &environment)?;
     let mut never = || false;
     let mut bounds = Bounds {
         max_items: usize::MAX,

@@ -119,6 +119,10 @@ pub struct QueryWork {
     pub scan_terms: u64,
     /// Index entries passed one by one, by ORDER BY and by intersections.
     pub walked_entries: u64,
+    /// Vectors of a vector index compared with the vector of the query.
+    pub compared_vectors: u64,
+    /// Bytes of the rows of these vectors.
+    pub compared_vector_bytes: u64,
     /// Items loaded.
     pub loaded_items: u64,
     /// Bytes of the loaded items.

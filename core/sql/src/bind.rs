@@ -32,10 +32,10 @@ use crate::bound::{Block, Expr, Ranking};
 use crate::condition::{OrderKey, Path};
 use crate::error::{Diagnostic, QueryError};
 use crate::functions::AggregateKind;
-use crate::functions::vector::DistanceFunction;
 use crate::seams::Environment;
 use crate::syntax::ast::{self, Count, CountValue, Kind, Span};
 use crate::syntax::character_range;
+use crate::vectors::{DistanceFunction, Nearest};
 use orrery_model::json::Json;
 use std::collections::HashMap;
 
@@ -63,6 +63,8 @@ pub(crate) struct BoundOrder {
     /// The distance function, if the key is VectorDistance. The expression is then the score, which
     /// is larger for nearer vectors.
     pub distance: Option<DistanceFunction>,
+    /// The order, if an index of vectors can serve the key.
+    pub nearest: Option<Nearest>,
 }
 
 /// The result of the binding of one expression.
@@ -441,6 +443,7 @@ impl<'a> Binder<'a> {
                 descending: item.descending == Some(true),
             },
             distance: None,
+            nearest: None,
         });
         Ok(())
     }

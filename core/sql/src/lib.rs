@@ -52,9 +52,10 @@
 //!   [`Bounds::max_memory`]. Every loop checks the time limit.
 //! - The numbers of a whole item keep their text. Any other number of a row has its shortest form.
 //!
-//! Left out: the function HASH, which the service does not document. Spatial functions, vector
-//! search and full-text search are computed from the items; only a bounding box of a spatial
-//! function becomes part of the index condition.
+//! Left out: the function HASH, which the service does not document. Spatial functions and
+//! full-text search are computed from the items; only a bounding box of a spatial function becomes
+//! part of the index condition. An order by the distance of vectors ([`Nearest`]) may be served by
+//! an index of vectors.
 
 mod advice;
 mod bind;
@@ -80,6 +81,7 @@ mod seams;
 mod spatial;
 mod syntax;
 mod value;
+mod vectors;
 
 pub use advice::query_advice;
 pub use computed_property::check_computed_property;
@@ -104,3 +106,4 @@ pub use seams::{
 };
 pub use spatial::{Extent, extents, extents_within};
 pub use syntax::{CountOfRows, QueryForm, QueryTemplate, Slot, SlotUse};
+pub use vectors::{DataType, DistanceFunction, Nearest, VECTORS_AT_ONCE, stored_vector};

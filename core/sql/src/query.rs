@@ -14,6 +14,7 @@ use crate::run::item::NeededProperties;
 use crate::run::write::ItemSlots;
 use crate::seams::{Environment, ResumePoint};
 use crate::syntax::{parse, print};
+use crate::vectors::Nearest;
 use orrery_model::json::Json;
 
 /// A compiled query. It can run any number of times, on any number of threads.
@@ -270,6 +271,16 @@ impl Query {
     /// Returns the keys of ORDER BY; empty if there is no ORDER BY.
     pub fn order(&self) -> &[OrderKey] {
         &self.order_keys
+    }
+
+    /// Returns the order of ORDER BY, if it is that of the distance between the vectors at a path
+    /// of the vector policy and one vector. Such an order descends by the score, and items whose
+    /// score is undefined come last.
+    pub fn nearest(&self) -> Option<&Nearest> {
+        match self.order.as_slice() {
+            [key] => key.nearest.as_ref(),
+            _ => None,
+        }
     }
 
     /// Returns the part of each item that the query reads.

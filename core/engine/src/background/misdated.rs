@@ -56,7 +56,7 @@ fn newest_indexed(partition: &Partition, snapshot: &dyn Snapshot) -> Result<u64>
         return Ok(0);
     };
     let (key, _) = entry?;
-    let Some(Kept::Term(_, epk_prefix, number)) = keys::kept(&key) else {
+    let Some(Kept::IndexEntry(_, epk_prefix, number)) = keys::kept(&key) else {
         return Err(damaged("an index entry"));
     };
     let row = read_row(epk_prefix, number, |key| {

@@ -32,6 +32,8 @@ const ROW: &str = "a row";
 
 /// Index rows that one step changes, about; writes of clients go on between steps.
 const ROWS_PER_STEP: usize = 4_000;
+/// Bytes of a vector that count as one more index row of a step.
+const BYTES_PER_ROW: usize = 64;
 /// Bytes of new paths that one commit brings, about.
 const PATH_BYTES_PER_COMMIT: usize = 2 << 20;
 /// Items that one step of [`Engine::finish_reindexing`] visits.
@@ -227,6 +229,12 @@ impl Step {
     fn add(&mut self, number: ItemNumber, epk_prefix: EpkPrefix, terms: (Terms, Terms)) {
         let (before, after) = &terms;
         self.rows += before.difference(after).count() + after.difference(before).count();
+        for (_, vector, _) in before
+            .vectors_unlike(after)
+            .chain(after.vectors_unlike(before))
+        {
+            self.rows += 1 + vector.len() / BYTES_PER_ROW;
+        }
         self.new_paths.hold(after);
         self.items.push((number, epk_prefix, terms));
     }

@@ -9,7 +9,7 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
-use super::stored_policies::{excluded_since, read_policies};
+use super::stored_policies::{STORES_VECTORS, excluded_since, older_policy, read_policies};
 use super::{Catalog, RowChanges};
 use crate::background::agenda::{Agenda, Subject};
 use crate::container::owners::Owners;
@@ -480,14 +480,14 @@ impl Container {
     fn record(&self, meta: Meta, settings: &Settings, policies: &Policies) -> Record {
         let mut older_policies = Vec::new();
         for (generation, policy) in &policies.older {
-            let entry = vec![Json::from(*generation), policy.to_json()];
-            older_policies.push(Json::Array(entry));
+            older_policies.push(older_policy(*generation, policy));
         }
         let mut internal = object! {
             "created" => self.created,
             "generation" => policies.newest.0,
             "olderPolicies" => older_policies,
             "excludedSince" => excluded_since(policies),
+            STORES_VECTORS => true,
         };
         if let Some(throughput) = self.provision.decisions().kept() {
             internal.push_new("throughput", throughput);
@@ -581,7 +581,12 @@ impl Catalog {
             kind: Kind::Container,
             meta: self.new_meta(rid),
             body: settings.body(&id),
-            internal: object! { "created" => now, "generation" => 0, "excludedSince" => 0 },
+            internal: object! {
+                "created" => now,
+                "generation" => 0,
+                "excludedSince" => 0,
+                STORES_VECTORS => true,
+            },
         };
         let offer = if is_shared {
             None

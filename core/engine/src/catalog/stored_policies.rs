@@ -9,8 +9,41 @@ use super::records::{Record, as_u32};
 use crate::container::settings::Settings;
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
+use crate::index::vectors::VectorIndex;
 use orrery_model::{Json, Object, Result};
 use std::sync::Arc;
+
+/// The member of a record that says that vector indexes have entries.
+pub(super) const STORES_VECTORS: &str = "storesVectors";
+
+/// Returns the entry of an older policy in the record of a container: generation, policy, and the
+/// data types and dimensions of its vector indexes.
+pub(super) fn older_policy(generation: Generation, policy: &Policy) -> Json {
+    let vectors: Vec<Json> = policy
+        .stored_vectors()
+        .iter()
+        .map(VectorIndex::to_record)
+        .collect();
+    Json::Array(vec![
+        Json::from(generation),
+        policy.to_json(),
+        Json::Array(vectors),
+    ])
+}
+
+/// Reads the last part of [`older_policy`].
+fn read_stored_vectors(policy: &Policy, vectors: &Json) -> Result<Vec<VectorIndex>> {
+    let records = vectors.as_array().ok_or_else(Record::damaged)?;
+    let entries = policy.vector_indexes();
+    if entries.len() != records.len() {
+        return Err(Record::damaged());
+    }
+    let mut stored = Vec::with_capacity(records.len());
+    for (entry, record) in entries.iter().zip(records) {
+        stored.push(VectorIndex::from_record(entry, record).ok_or_else(Record::damaged)?);
+    }
+    Ok(stored)
+}
 
 /// Returns the first generation whose entries have the items with the indexing directive Exclude,
 /// of the policies that some item follows.
@@ -32,6 +65,15 @@ pub(super) fn read_policies(internal: &Object, settings: &Settings) -> Result<Po
         if since.is_none_or(|since| *generation < since) {
             *policy = Arc::new(policy.leaving_out_excluded());
         }
+    }
+
+    // A record without `storesVectors` is from a version of the engine that wrote no entries for
+    // vector indexes, so a policy that has them is a new generation.
+    if internal.get(STORES_VECTORS).is_none() && !policies.newest.1.stored_vectors().is_empty() {
+        let (generation, newest) = policies.newest;
+        let older = Arc::new(newest.without_vectors());
+        policies.older.push((generation, older));
+        policies.newest = (generation + 1, newest);
     }
 
     // A record without `excludedSince` is from a version of the engine that wrote no entries for
@@ -64,10 +106,19 @@ fn read_generations(internal: &Object, settings: &Settings) -> Result<Policies> 
     let mut older = Vec::new();
     let entries = internal.get("olderPolicies").and_then(Json::as_array);
     for entry in entries.unwrap_or_default() {
-        let Some([number, policy]) = entry.as_array() else {
-            return Err(Record::damaged());
+        let (number, policy) = match entry.as_array() {
+            // A version of the engine that wrote no entries for vector indexes.
+            Some([number, policy]) => {
+                let policy = Policy::from_json(Some(policy))?;
+                (number, policy.without_vectors())
+            }
+            Some([number, policy, vectors]) => {
+                let policy = Policy::from_json(Some(policy))?;
+                let vectors = read_stored_vectors(&policy, vectors)?;
+                (number, policy.with_stored_vectors(vectors))
+            }
+            _ => return Err(Record::damaged()),
         };
-        let policy = Policy::from_json(Some(policy))?;
         let number = as_u32(number).ok_or_else(Record::damaged)?;
         older.push((number, Arc::new(policy)));
     }

@@ -2,15 +2,16 @@
 //! and the indexes of the indexing policy that depend on them.
 //!
 //! The settings control queries: spatial functions compute on the Earth or in a plane, each vector
-//! path has a distance function, each text path has a language. Vector and full-text indexes are
-//! checked and stored, but queries read the items instead.
+//! path has a distance function, each text path has a language. Full-text indexes are checked and
+//! stored, but queries read the items instead.
 
 use crate::index::policy::{GEOMETRY_TYPES, Policy, SearchIndex, names_of};
+use crate::index::vectors::VectorIndex;
 use crate::request::properties::member;
 use orrery_model::json::deep_equal;
 use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Object, Result, object};
-use orrery_sql::{DEFAULT_LANGUAGE, Path, VectorPath, full_text_languages};
+use orrery_sql::{DEFAULT_LANGUAGE, DataType, Path, VectorPath, full_text_languages};
 
 /// The maximum number of dimensions of a vector.
 const DIMENSIONS_MAX: i64 = 4_096;
@@ -228,7 +229,8 @@ impl Search {
             )));
         }
 
-        // The parameters have no effect here; they are checked so that a read can show them.
+        // The parameters have no effect, because searches are exact; they are checked so that a read
+        // can show them.
         for (name, value) in index.body.iter() {
             match name {
                 "path" | "type" => {}
@@ -249,6 +251,22 @@ impl Search {
             }
         }
         Ok(())
+    }
+
+    /// Returns the vector indexes of a checked policy as the partitions keep them.
+    pub(crate) fn stored_vectors(&self, policy: &Policy) -> Vec<VectorIndex> {
+        let mut stored = Vec::new();
+        for entry in policy.vector_indexes() {
+            let path = path_of(entry);
+            for (vector, dimensions) in self.vectors.iter().zip(&self.dimensions) {
+                if vector.path == path
+                    && let Some(data_type) = DataType::parse(&vector.data_type)
+                {
+                    stored.push(VectorIndex::of(entry, data_type, *dimensions as usize));
+                }
+            }
+        }
+        stored
     }
 
     fn check_full_text_index(&self, index: &SearchIndex) -> Result<()> {

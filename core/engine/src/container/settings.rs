@@ -189,6 +189,7 @@ impl Settings {
 
         // Members that a read shows if the container has them. Clients see them in this order.
         let search = Search::from_body(body, &policy, &mut shown)?;
+        let stored_vectors = search.stored_vectors(&policy);
         let encryption =
             EncryptionPolicy::from_json(body.get("clientEncryptionPolicy"), &partition_key)?;
         if let Some(encryption) = &encryption {
@@ -217,7 +218,7 @@ impl Settings {
         };
         Ok(Settings {
             partition_key,
-            policy: Arc::new(policy),
+            policy: Arc::new(policy.with_stored_vectors(stored_vectors)),
             default_ttl,
             unique_keys,
             computed_properties,

@@ -8,6 +8,8 @@
 //! inside them, and all cells that contain them. The entries are a superset of the matches: the
 //! query tests the geometry of each item.
 
+use super::paths::Step;
+use super::policy::{SearchIndex, parse_path, path_text};
 use crate::partition::keys;
 use orrery_sql::Extent;
 use std::collections::BTreeSet;
@@ -31,6 +33,52 @@ pub struct SpatialGrid {
     pub extent: Extent,
     /// True for a plane, false for the Earth.
     pub is_planar: bool,
+}
+
+/// A spatial index over the geometries at one path.
+#[derive(Clone, Debug)]
+pub struct SpatialIndex {
+    /// The path, which has only names.
+    pub path: Vec<Step>,
+    /// The grid of the index values.
+    pub grid: SpatialGrid,
+    /// Name of the index in the dictionary of paths.
+    pub text: String,
+}
+
+impl SpatialIndex {
+    /// Returns the index of an entry of the policy, or `None` for a path of several values. Queries
+    /// over such a path use no spatial index.
+    pub(super) fn of(entry: &SearchIndex) -> Option<Self> {
+        let (path, _) = parse_path(&entry.path)?;
+        if path.is_empty() || path.contains(&Step::Element) {
+            return None;
+        }
+        let side = |name: &str| entry.body.get("boundingBox")?.get(name)?.as_f64();
+        let grid = match (side("xmin"), side("ymin"), side("xmax"), side("ymax")) {
+            (Some(west), Some(south), Some(east), Some(north)) => SpatialGrid {
+                extent: Extent {
+                    west,
+                    south,
+                    east,
+                    north,
+                },
+                is_planar: true,
+            },
+            _ => SpatialGrid::EARTH,
+        };
+        // Cells of different grids are different values, so the name of the index names its grid.
+        let grid_text = if grid.is_planar {
+            format!(" in {:?}", grid.extent)
+        } else {
+            String::new()
+        };
+        Some(SpatialIndex {
+            text: format!("spatial {}{grid_text}", path_text(&path)),
+            path,
+            grid,
+        })
+    }
 }
 
 impl SpatialGrid {

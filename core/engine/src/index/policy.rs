@@ -6,13 +6,13 @@
 //! further look-up. `id` and `_ts` are always indexed in consistent mode; `_etag` is indexed only
 //! if it is included.
 
-use super::cells::SpatialGrid;
+use super::cells::SpatialIndex;
 use super::index_kinds;
 use super::paths::Step;
+use super::vectors::VectorIndex;
 use crate::request::IndexingDirective;
 use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Object, Result, limits, object};
-use orrery_sql::Extent;
 use std::collections::HashMap;
 
 /// The lists of spatial, vector and full-text indexes in a policy.
@@ -43,13 +43,16 @@ pub struct Policy {
     /// The entries of `spatial` that have index entries.
     spatial_grids: Vec<SpatialIndex>,
     vectors: Vec<SearchIndex>,
+    /// The entries of `vectors` as the partition keeps them, with the data types and dimensions of
+    /// the container's vector embeddings.
+    stored_vectors: Vec<VectorIndex>,
     full_text: Vec<SearchIndex>,
     /// The policy as a container read shows it.
     body: Object,
 }
 
 /// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes` as the policy has it. The
-/// partition keeps no index entries for vector and full-text indexes.
+/// partition keeps no index entries for full-text indexes.
 #[derive(Clone, Debug)]
 pub struct SearchIndex {
     /// The path as it is written.
@@ -58,52 +61,6 @@ pub struct SearchIndex {
     pub names: Vec<String>,
     /// The whole entry.
     pub body: Object,
-}
-
-/// A spatial index over the geometries at one path.
-#[derive(Clone, Debug)]
-pub struct SpatialIndex {
-    /// The path, which has only names.
-    pub path: Vec<Step>,
-    /// The grid of the index values.
-    pub grid: SpatialGrid,
-    /// Name of the index in the dictionary of paths.
-    pub text: String,
-}
-
-impl SpatialIndex {
-    /// Returns the index of an entry of the policy, or `None` for a path of several values. Queries
-    /// over such a path use no spatial index.
-    fn of(entry: &SearchIndex) -> Option<Self> {
-        let (path, _) = parse_path(&entry.path)?;
-        if path.is_empty() || path.contains(&Step::Element) {
-            return None;
-        }
-        let side = |name: &str| entry.body.get("boundingBox")?.get(name)?.as_f64();
-        let grid = match (side("xmin"), side("ymin"), side("xmax"), side("ymax")) {
-            (Some(west), Some(south), Some(east), Some(north)) => SpatialGrid {
-                extent: Extent {
-                    west,
-                    south,
-                    east,
-                    north,
-                },
-                is_planar: true,
-            },
-            _ => SpatialGrid::EARTH,
-        };
-        // Cells of different grids are different values, so the name of the index names its grid.
-        let grid_text = if grid.is_planar {
-            format!(" in {:?}", grid.extent)
-        } else {
-            String::new()
-        };
-        Some(SpatialIndex {
-            text: format!("spatial {}{grid_text}", path_text(&path)),
-            path,
-            grid,
-        })
-    }
 }
 
 /// A composite index over several paths of an item.
@@ -214,6 +171,7 @@ impl Policy {
             spatial: Vec::new(),
             spatial_grids: Vec::new(),
             vectors: Vec::new(),
+            stored_vectors: Vec::new(),
             full_text: Vec::new(),
             body,
         })
@@ -284,6 +242,7 @@ impl Policy {
             spatial_grids: spatial.iter().filter_map(SpatialIndex::of).collect(),
             spatial,
             vectors,
+            stored_vectors: Vec::new(),
             full_text,
             body: shown,
         })
@@ -385,6 +344,26 @@ impl Policy {
     /// Returns the vector indexes.
     pub fn vector_indexes(&self) -> &[SearchIndex] {
         &self.vectors
+    }
+
+    /// Returns the vector indexes that have index entries.
+    pub(crate) fn stored_vectors(&self) -> &[VectorIndex] {
+        &self.stored_vectors
+    }
+
+    /// Returns the same policy with entries for these vector indexes.
+    pub(crate) fn with_stored_vectors(mut self, stored_vectors: Vec<VectorIndex>) -> Policy {
+        self.stored_vectors = stored_vectors;
+        self
+    }
+
+    /// Returns the same policy without its vector indexes.
+    pub(crate) fn without_vectors(&self) -> Policy {
+        let mut other = self.clone();
+        other.vectors.clear();
+        other.stored_vectors.clear();
+        other.body.remove("vectorIndexes");
+        other
     }
 
     /// Returns the full-text indexes.
@@ -734,7 +713,7 @@ fn scalar_names(text: &str) -> Option<Vec<String>> {
 
 /// Parses a path of a policy. Returns its steps, and true for a subtree (`/*`), false for a scalar
 /// (`/?`).
-fn parse_path(text: &str) -> Option<(Vec<Step>, bool)> {
+pub(super) fn parse_path(text: &str) -> Option<(Vec<Step>, bool)> {
     let mut rest = text.strip_prefix('/')?;
     let mut steps = Vec::new();
     loop {

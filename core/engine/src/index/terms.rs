@@ -19,10 +19,12 @@ const COMPOSITE_UNITS: usize = 2;
 /// Bytes of a string that one unit covers.
 const BYTES_PER_UNIT: usize = 40;
 
-/// The distinct (path, value) pairs of an item.
+/// The distinct (path, value) pairs of an item, and the vectors that it has in vector indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     entries: BTreeSet<(PathNumber, Vec<u8>)>,
+    /// The stored vectors by the numbers of their indexes.
+    vectors: BTreeMap<PathNumber, Vec<u8>>,
     /// Charged units of each path (no value) and of each pair of path and value.
     units: BTreeMap<(PathNumber, Option<Vec<u8>>), u32>,
     /// True if `_ts` is indexed. A write is charged for a change of `_ts` even if the second is the
@@ -81,6 +83,13 @@ impl Terms {
             let path = paths.derived(&index.text);
             for cell in index.grid.cells(&boxes) {
                 terms.insert(path, cell);
+            }
+        }
+        for index in policy.stored_vectors() {
+            if let Some(vector) = index.vector_of(item) {
+                let path = paths.derived(&index.text);
+                terms.set_units(path, Some(vector.clone()), index.units());
+                terms.vectors.insert(path, vector);
             }
         }
         terms.add_policy_units(item, policy);
@@ -166,10 +175,26 @@ impl Terms {
         self.units.insert((path, value), units);
     }
 
-    /// Returns the path of each pair whose path has at least the number `from`.
+    /// Returns the path of each pair and of each vector whose path has at least the number `from`.
     pub(super) fn paths_from(&self, from: PathNumber) -> impl Iterator<Item = PathNumber> {
         let pairs = self.entries.range((from, Vec::new())..);
-        pairs.map(|(path, _)| *path)
+        let vectors = self.vectors.range(from..);
+        pairs
+            .map(|(path, _)| *path)
+            .chain(vectors.map(|(path, _)| *path))
+    }
+
+    /// Returns the vectors of this item that `other` lacks or has with other components, and the
+    /// vector of `other` at the same index.
+    pub(crate) fn vectors_unlike<'a>(
+        &'a self,
+        other: &'a Terms,
+    ) -> impl Iterator<Item = (PathNumber, &'a [u8], Option<&'a [u8]>)> {
+        self.vectors.iter().filter_map(|(path, vector)| {
+            let others = other.vectors.get(path);
+            let differs = others != Some(vector);
+            differs.then_some((*path, vector.as_slice(), others.map(Vec::as_slice)))
+        })
     }
 
     /// Returns the pairs in ascending order.

@@ -174,7 +174,7 @@ fn recounted(snapshot: &dyn Snapshot) -> Result<Counters> {
                 counters.items += 1;
                 counters.bytes += row.size() as u64;
             }
-            Some(Kept::Term(..)) => counters.index_bytes += (key.len() + value.len()) as u64,
+            Some(Kept::IndexEntry(..)) => counters.index_bytes += (key.len() + value.len()) as u64,
             _ => {}
         }
     }

@@ -13,7 +13,7 @@ use crate::partition::item_rows::ItemChange;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::Limits;
 
-/// Rows that every item has besides its chunks and index terms, when it is created: its feed row,
+/// Rows that every item has besides its chunks and index entries, when it is created: its feed row,
 /// its natural row and its primary key row.
 const ROWS_OF_CREATE: usize = 3;
 /// Rows that every replaced item has besides: the old and the new feed row.
@@ -40,6 +40,12 @@ impl Size {
         }
         for (_, value) in new_terms.difference(old_terms) {
             size.add(1, value.len());
+        }
+        for (_, _, new) in old_terms.vectors_unlike(new_terms) {
+            size.add(usize::from(new.is_none()), 0);
+        }
+        for (_, vector, _) in new_terms.vectors_unlike(old_terms) {
+            size.add(1, vector.len());
         }
         match (&change.old, &change.new) {
             (None, None) => {}

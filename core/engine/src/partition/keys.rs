@@ -19,6 +19,7 @@
 //! 1E                                         lsn·8: versions of commits after it are kept
 //! 1F   00 epk                                bytes·8: size of a large logical partition
 //! 1F   01                                    base·8 growth·8: bound of the others (key_sizes.rs)
+//! 20   path·4 prefix·8 number·8              vector of an item (index/vectors.rs)
 //! 90   path·4 value number·8 prefix·8        (empty)         index term (index/value.rs)
 //! ```
 //!
@@ -59,6 +60,7 @@ const KEY_DELETION: u8 = 0x1C;
 const VERSION: u8 = 0x1D;
 const VERSIONS_AFTER: u8 = 0x1E;
 const KEY_SIZES: u8 = 0x1F;
+const VECTOR: u8 = 0x20;
 const TERM: u8 = 0x90;
 
 /// Commits that the commit log holds.
@@ -308,6 +310,28 @@ pub(crate) fn versions_floor() -> Vec<u8> {
     vec![VERSIONS_AFTER]
 }
 
+/// Returns the key of the vector of an item in the vector index whose name has the number `path`.
+pub(crate) fn vector(path: PathNumber, epk_prefix: EpkPrefix, number: ItemNumber) -> Vec<u8> {
+    key(
+        VECTOR,
+        &[&path.to_be_bytes(), &epk_prefix, &number.to_be_bytes()],
+    )
+}
+
+/// Returns the range of the vectors of an index, of the items with an EPK prefix if there is one.
+pub(crate) fn vectors(path: PathNumber, epk_prefix: Option<EpkPrefix>) -> (Vec<u8>, Vec<u8>) {
+    let mut first = key(VECTOR, &[&path.to_be_bytes()]);
+    first.extend_from_slice(epk_prefix.as_ref().map_or(&[], |prefix| &prefix[..]));
+    let end = after(&first);
+    (first, end)
+}
+
+/// Reads EPK prefix and item number from the key of a vector.
+pub(crate) fn read_vector(key: &[u8]) -> Option<(EpkPrefix, ItemNumber)> {
+    let rest = key.strip_prefix(&[VECTOR])?.get(4..)?;
+    Some((array(rest.get(..8)?)?, number(rest.get(8..)?)?))
+}
+
 /// Returns the key of an index term.
 pub(crate) fn term(
     path: PathNumber,
@@ -337,6 +361,11 @@ pub(crate) fn is_term(key: &[u8]) -> bool {
     key.first() == Some(&TERM)
 }
 
+/// Returns true if a key is that of an entry of the index: a term or a vector.
+pub(crate) fn is_index_entry(key: &[u8]) -> bool {
+    matches!(key.first(), Some(&(TERM | VECTOR)))
+}
+
 /// Reads encoded value, item number and EPK prefix from the key of an index term.
 pub(crate) fn read_term(key: &[u8]) -> Option<(&[u8], ItemNumber, EpkPrefix)> {
     let rest = key.strip_prefix(&[TERM])?.get(4..)?;
@@ -357,8 +386,8 @@ pub(crate) enum Kept<'a> {
     OfItem(ItemNumber),
     /// A chunk of a version of an item.
     Version(VersionAt, u32),
-    /// Returns the key of an index term.
-    Term(PathNumber, EpkPrefix, ItemNumber),
+    /// An entry of the index: a term, or a vector.
+    IndexEntry(PathNumber, EpkPrefix, ItemNumber),
     /// A row of the path dictionary.
     Path(PathNumber),
     /// A row for the partition as a whole, with a fixed key.
@@ -389,19 +418,24 @@ pub(crate) fn kept(key: &[u8]) -> Option<Kept<'_>> {
         COUNTERS | PATH_COUNTS | LOG | KEY_SIZES => Some(Kept::Own),
         TERM => {
             let (_, number, epk_prefix) = read_term(key)?;
-            Some(Kept::Term(
-                u32::from_be_bytes(array(rest.get(..4)?)?),
-                epk_prefix,
-                number,
-            ))
+            Some(Kept::IndexEntry(path_of_entry(rest)?, epk_prefix, number))
+        }
+        VECTOR => {
+            let (epk_prefix, number) = read_vector(key)?;
+            Some(Kept::IndexEntry(path_of_entry(rest)?, epk_prefix, number))
         }
         _ => None,
     }
 }
 
-/// Returns the key of an index term under another path number.
-pub(crate) fn with_path(term: &[u8], path: PathNumber) -> Vec<u8> {
-    let mut key = term.to_vec();
+/// Reads the path number from the key of an entry of the index without its tag.
+fn path_of_entry(rest: &[u8]) -> Option<PathNumber> {
+    Some(u32::from_be_bytes(array(rest.get(..4)?)?))
+}
+
+/// Returns the key of an entry of the index under another path number.
+pub(crate) fn with_path(entry: &[u8], path: PathNumber) -> Vec<u8> {
+    let mut key = entry.to_vec();
     key[1..5].copy_from_slice(&path.to_be_bytes());
     key
 }
@@ -472,7 +506,7 @@ mod tests {
         assert_eq!(kept(&path(4)), Some(Kept::Path(4)));
         assert_eq!(
             kept(&term(4, b"v", 7, epk_prefix)),
-            Some(Kept::Term(4, epk_prefix, 7))
+            Some(Kept::IndexEntry(4, epk_prefix, 7))
         );
         assert_eq!(
             with_path(&term(4, b"v", 7, epk_prefix), 5),

@@ -56,8 +56,8 @@ pub struct Writer {
     pub(super) key_sizes: KeySizes,
 }
 
-/// Rows of commits that are accepted and not durable yet. Index terms are left out: no write reads
-/// them.
+/// Rows of commits that are accepted and not durable yet. Index entries are left out: no write
+/// reads them.
 #[derive(Default)]
 struct PendingRows {
     /// The newest value of a key with the LSN that wrote it; `None` for a removed row.
@@ -105,8 +105,8 @@ pub struct CommitChanges {
 }
 
 impl CommitChanges {
-    /// Replaces the index terms of an item. Terms in both sets stay untouched. The new paths among
-    /// the terms have their numbers in `new_paths`.
+    /// Replaces the index entries of an item: terms and vectors. Entries in both sets stay
+    /// untouched. The new paths among them have their numbers in `new_paths`.
     pub fn replace_terms(
         &mut self,
         before: &Terms,
@@ -130,6 +130,35 @@ impl CommitChanges {
             self.counters.index_bytes += key.len() as u64;
             self.puts.push((key, Vec::new()));
             *self.entries.entry(path).or_default() += 1;
+        }
+        self.replace_vectors(before, after, number, epk_prefix);
+    }
+
+    fn replace_vectors(
+        &mut self,
+        before: &Terms,
+        after: &Terms,
+        number: ItemNumber,
+        epk_prefix: EpkPrefix,
+    ) {
+        for (path, old, new) in before.vectors_unlike(after) {
+            let Some(path) = self.new_paths.number(path) else {
+                continue;
+            };
+            let key = keys::vector(path, epk_prefix, number);
+            let bytes = (key.len() + old.len()) as u64;
+            self.counters.index_bytes = self.counters.index_bytes.saturating_sub(bytes);
+            *self.entries.entry(path).or_default() -= 1;
+            if new.is_none() {
+                self.deletes.push(key);
+            }
+        }
+        for (path, new, _) in after.vectors_unlike(before) {
+            let path = self.new_paths.number(path).expect("counted as used");
+            let key = keys::vector(path, epk_prefix, number);
+            self.counters.index_bytes += (key.len() + new.len()) as u64;
+            *self.entries.entry(path).or_default() += 1;
+            self.puts.push((key, new.to_vec()));
         }
     }
 }
@@ -395,12 +424,12 @@ impl PendingRows {
         let mut rows = Vec::new();
         // Removals come first: as in the store, a row that is both removed and written is written.
         for key in deletes {
-            if !keys::is_term(key) {
+            if !keys::is_index_entry(key) {
                 rows.push((key.clone(), None));
             }
         }
         for (key, value) in puts {
-            if !keys::is_term(key) {
+            if !keys::is_index_entry(key) {
                 rows.push((key.clone(), Some(Bytes::copy_from_slice(value))));
             }
         }

@@ -9,6 +9,7 @@
 //! | `value_scan` | values of a path in place of items |
 //! | `required_walk` | a walk in the order of ORDER BY that needs no comparison |
 //! | `contested_walk` | a walk in the order of ORDER BY that may pass entries of no match |
+//! | `nearest_walk` | a walk over vectors, unless a lookup has few matches |
 //! | `logical_partition` | the rows of the logical partition, if they are few |
 //! | `index_lookup` | the shortest index lookup |
 //! | `full_scan` | all items, if no rule applies |
@@ -18,12 +19,13 @@
 //! so planning reads at most twice as many entries of each as the shortest lookup has. The same
 //! data always gives the same choice.
 //!
-//! A contested walk is compared with the access path of the last three rules while it runs
+//! A contested walk is compared with the access path of the last rules while it runs
 //! (`query/contest.rs`), over all partitions together.
 
 use super::condition::{conjuncts, is_path_of};
 use super::index_view::IndexView;
 use super::lookup::{self, Lookup, PlannedLookup};
+use super::nearest::{ComparedVectors, NearestWalk};
 use super::partition_query::{FixedOrder, PartitionQuery};
 use super::values::{self, ValueScan};
 use super::walk::{self, OrderWalk};
@@ -48,6 +50,8 @@ const CHECKED_LIST_ENTRIES: usize = 64;
 /// Factor by which a logical partition may be longer than the shortest list and is still read in
 /// its place: the rows of a logical partition are adjacent in the store.
 const LOGICAL_PARTITION_FACTOR: usize = 4;
+/// Vectors that can be compared at the cost of reading and testing one item.
+const VECTORS_PER_ITEM: usize = 32;
 /// Entries that may always be sorted into natural order.
 const SORTED_ENTRIES_MIN: usize = 1_024;
 /// Entries that can be sorted at the cost of reading and testing one item.
@@ -71,6 +75,8 @@ pub(crate) enum AccessMethod {
     Empty,
     /// Items in the order of ORDER BY.
     OrderWalk(OrderWalk),
+    /// Items in the order of ORDER BY VectorDistance.
+    NearestWalk(NearestWalk),
     /// Values of a path in place of items.
     ValueScan(ValueScan),
 }
@@ -174,7 +180,7 @@ impl AccessPath {
     pub(crate) fn is_ordered(&self) -> bool {
         matches!(
             self.method,
-            AccessMethod::OrderWalk(_) | AccessMethod::Empty
+            AccessMethod::OrderWalk(_) | AccessMethod::NearestWalk(_) | AccessMethod::Empty
         )
     }
 
@@ -183,6 +189,7 @@ impl AccessPath {
     pub(crate) fn index_id(&self) -> Option<u32> {
         match &self.method {
             AccessMethod::OrderWalk(walk) => Some(walk.index_id()),
+            AccessMethod::NearestWalk(walk) => Some(walk.index_id()),
             AccessMethod::ValueScan(scan) => Some(scan.index_id()),
             _ => None,
         }
@@ -193,6 +200,14 @@ impl AccessPath {
         match &self.method {
             AccessMethod::OrderWalk(walk) => Some(walk),
             _ => None,
+        }
+    }
+
+    /// Returns the vectors that the access path has compared so far.
+    pub(crate) fn compared_vectors(&self) -> ComparedVectors {
+        match &self.method {
+            AccessMethod::NearestWalk(walk) => walk.compared(),
+            _ => ComparedVectors::default(),
         }
     }
 
@@ -339,7 +354,11 @@ impl<'a, 's> Planner<'a, 's> {
     ];
 
     /// The rules after `RULES`, in order.
-    const RULES_BY_COST: [CostRule<Self>; 2] = [Self::logical_partition, Self::index_lookup];
+    const RULES_BY_COST: [CostRule<Self>; 3] = [
+        Self::nearest_walk,
+        Self::logical_partition,
+        Self::index_lookup,
+    ];
 
     fn new(
         query: &'a PartitionQuery<'a>,
@@ -459,6 +478,53 @@ impl<'a, 's> Planner<'a, 's> {
             is_contested: has_lookup || self.query.key.is_some(),
             ..self.path_of_walk(walk)
         }))
+    }
+
+    /// Rule: ORDER BY VectorDistance walks over the vectors, unless the matches of a lookup are so
+    /// few that reading their items costs less than comparing all vectors.
+    fn nearest_walk(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
+        let is_fixed = match self.query.order {
+            Some(FixedOrder::Sort) => return Ok(None),
+            Some(FixedOrder::Index(_)) => true,
+            None => false,
+        };
+        let Some(walk) = self.walk_over_vectors() else {
+            return Ok(None);
+        };
+        if let Some(FixedOrder::Index(id)) = self.query.order
+            && walk.index_id() != id
+        {
+            return Ok(None);
+        }
+        let vectors = match (estimates.logical_partition, walk.number()) {
+            (Some(rows), _) => rows.entries,
+            (None, Some(number)) => self.query.facts.entries_of(self.snapshot, number)? as usize,
+            (None, None) => 0,
+        };
+        if let Some(shortest) = estimates.shortest_lookup()
+            && !is_fixed
+            && shortest.count.is_complete
+            && shortest.count.entries.saturating_mul(VECTORS_PER_ITEM) < vectors
+        {
+            return Ok(None);
+        }
+        let Remaining { checks, tests, .. } = self.remaining(&[], &estimates.lookups, vectors);
+        Ok(Some(AccessPath {
+            checks,
+            tests,
+            indexed: self.indexed_conditions(),
+            is_exact: self.is_exact,
+            seeks: self.seeks + 1,
+            charges_walk: !self.conditions.is_empty(),
+            ..AccessPath::new(AccessMethod::NearestWalk(walk.clone()), walk.to_string())
+        }))
+    }
+
+    /// Returns the walk over the vectors of the index that has the order of ORDER BY.
+    fn walk_over_vectors(&self) -> Option<NearestWalk> {
+        let order = self.query.query.nearest()?;
+        let (index, number) = self.index.vectors(&order.path)?;
+        NearestWalk::new(order, index, number)
     }
 
     /// Rule: the rows of the logical partition are read if no lookup is much shorter, or if the

@@ -64,7 +64,7 @@ pub(crate) struct Cursor<'a> {
     tested_members: Vec<String>,
     /// True if the postings have been counted and checked.
     is_checked: bool,
-    /// The work in this partition so far.
+    /// The work in this partition so far, without that of [`Cursor::counted_work`].
     pub work: QueryWork,
     /// The number of the first item that was loaded.
     pub first_loaded: Option<ItemNumber>,
@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
         mut access: AccessPath,
         after: Option<&IndexPosition>,
     ) -> Result<Self> {
-        let postings = match open_postings(snapshot, &query, &access, after)? {
+        let postings = match open_postings(snapshot, query, &access, after)? {
             Some(postings) => postings,
             None => {
                 access.read_through();
@@ -141,6 +141,16 @@ impl<'a> Cursor<'a> {
     /// Returns the access path.
     pub(crate) fn access(&self) -> &AccessPath {
         &self.access
+    }
+
+    /// Returns the work in this partition so far.
+    pub(crate) fn counted_work(&self) -> QueryWork {
+        let compared = self.access.compared_vectors();
+        QueryWork {
+            compared_vectors: compared.vectors,
+            compared_vector_bytes: compared.bytes,
+            ..self.work
+        }
     }
 
     /// Returns the next posting, which is not checked and not counted yet.
@@ -364,11 +374,11 @@ fn direction_of(query: &PartitionQuery<'_>) -> Direction {
 /// more entries than may be sorted into natural order.
 fn open_postings<'a>(
     snapshot: &'a dyn Snapshot,
-    query: &PartitionQuery<'_>,
+    query: PartitionQuery<'a>,
     access: &AccessPath,
     after: Option<&IndexPosition>,
 ) -> Result<Option<Postings<'a>>> {
-    let direction = direction_of(query);
+    let direction = direction_of(&query);
     Ok(Some(match &access.method {
         AccessMethod::Empty => Box::new(std::iter::empty()),
         AccessMethod::FullScan => all_items(snapshot, after, direction),
@@ -376,6 +386,7 @@ fn open_postings<'a>(
             items_of_key(snapshot, *epk_prefix, after, direction)
         }
         AccessMethod::OrderWalk(walk) => walk.postings(snapshot, query.facts, after)?,
+        AccessMethod::NearestWalk(walk) => walk.postings(snapshot, query, after)?,
         AccessMethod::ValueScan(scan) => scan.postings(snapshot, after),
         AccessMethod::IndexLookup {
             lookup,

@@ -1,10 +1,11 @@
-//! The paths, spatial and composite indexes of a partition that a query can use in a snapshot.
+//! The paths, spatial, composite and vector indexes of a partition that a query can use in a snapshot.
 
 use super::condition::steps;
 use crate::index::cells::SpatialGrid;
 use crate::index::generations::Policies;
 use crate::index::paths::{Step, is_indexable};
 use crate::index::policy::{Composite, Policy};
+use crate::index::vectors::VectorIndex;
 use crate::partition::keys::PathNumber;
 use crate::partition::row::is_system;
 use crate::partition::{Facts, Partition, PathsRef};
@@ -77,6 +78,24 @@ impl<'a> IndexView<'a> {
             }
         }
         Some((index.grid, self.paths.find_derived(&index.text)))
+    }
+
+    /// Returns the vector index of a path with its path number, if all policies have the index. The
+    /// path number is `None` if no item has a vector there.
+    pub(crate) fn vectors(&self, path: &Path) -> Option<(&VectorIndex, Option<PathNumber>)> {
+        let path = steps(path);
+        let (first, others) = self.policies.split_first()?;
+        let index = first
+            .stored_vectors()
+            .iter()
+            .find(|index| index.path == path)?;
+        for policy in others {
+            let has_index = |other: &VectorIndex| other.text == index.text;
+            if !policy.stored_vectors().iter().any(has_index) {
+                return None;
+            }
+        }
+        Some((index, self.paths.find_derived(&index.text)))
     }
 
     /// Returns the composite indexes that all policies have, with their path numbers. The number is

@@ -329,6 +329,7 @@ fn counters(partition: &PartitionWork) -> Object {
         ("seeks", work.seeks),
         ("scannedValues", work.scan_terms),
         ("walkedEntries", work.walked_entries),
+        ("comparedVectors", work.compared_vectors),
         ("loadedItems", work.loaded_items),
         ("loadedBytes", work.loaded_bytes),
         ("countedEntries", compared.counted),

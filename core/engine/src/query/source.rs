@@ -354,7 +354,7 @@ impl<'a> Candidates<'a> {
                 let path = cursor.access();
                 all.push(PartitionWork {
                     range: target.partition.id,
-                    work: cursor.work,
+                    work: cursor.counted_work(),
                     first_loaded: cursor.first_loaded,
                     compared: cursor.compared,
                     explanation: path.explanation.clone(),
@@ -508,7 +508,7 @@ impl Source for Candidates<'_> {
         self.cursors
             .iter()
             .flatten()
-            .any(|cursor| profile.is_a_full_page(&cursor.work))
+            .any(|cursor| profile.is_a_full_page(&cursor.counted_work()))
     }
 }
 

@@ -107,6 +107,17 @@ fn geometry() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Returns vectors of three components, some of them alike, and some values that are none.
+fn vector() -> impl Strategy<Value = String> {
+    let component = || select(vec!["0", "1", "-1", "2", "0.1", "1e30"]);
+    let components = (component(), component(), component());
+    prop_oneof![
+        6 => components.prop_map(|(x, y, z)| format!("[{x},{y},{z}]")),
+        1 => select(vec!["[1,2]", "[1,2,3,4]", "[]", "[1,\"2\",3]", "[1e39,0,0]", "7", "null"])
+            .prop_map(str::to_owned),
+    ]
+}
+
 /// Returns the members of an item except `id` and `pk`, each with a leading comma.
 pub(crate) fn members() -> impl Strategy<Value = String> {
     let member = |name: &'static str, value: BoxedStrategy<String>| {
@@ -136,8 +147,9 @@ pub(crate) fn members() -> impl Strategy<Value = String> {
         member("odd name", scalar().boxed()),
         prop::option::weighted(0.4, geometry())
             .prop_map(|v| v.map_or_else(String::new, |v| format!(",\"g\":{v}"))),
+        member("v", vector().boxed()),
     )
-        .prop_map(|(a, b, n, t, o, odd, g)| [a, b, n, t, o, odd, g].concat())
+        .prop_map(|(a, b, n, t, o, odd, g, v)| [a, b, n, t, o, odd, g, v].concat())
 }
 
 /// A policy that includes scalar paths only, although items have arrays and objects there as well.
@@ -219,6 +231,9 @@ fn composites() -> impl Strategy<Value = Vec<Vec<(&'static str, bool)>>> {
 const SPATIAL: &str = r#""spatialIndexes":[
     {"path":"/g/*","types":["Point","LineString","Polygon","MultiPolygon"]}],"#;
 
+/// The vector index, added to policies with up to two composite indexes.
+const VECTORS: &str = r#""vectorIndexes":[{"path":"/v","type":"flat"}],"#;
+
 fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>)) -> String {
     let part = |(path, ascending): &(&str, bool)| {
         format!(
@@ -239,6 +254,10 @@ fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>
         format!("{comma}{SPATIAL}")
     } else {
         comma.to_owned()
+    };
+    let comma = match composites.len() {
+        0..=2 => format!("{comma}{VECTORS}"),
+        _ => comma,
     };
     format!(
         "{}{comma}\"compositeIndexes\":[{all}]}}",
@@ -491,7 +510,45 @@ fn one_path_query() -> impl Strategy<Value = RandomQuery> {
         })
 }
 
+/// Returns a query in the order of the distance of vectors. The order of ties is that of an order
+/// that descends by a path which no item has.
+fn vector_query() -> impl Strategy<Value = RandomQuery> {
+    let top = prop_oneof![
+        2 => (1..12usize).prop_map(|n| format!("TOP {n} ")),
+        1 => Just(String::new()),
+    ];
+    let options = select(vec![
+        "",
+        ", true",
+        ", false, {'distanceFunction':'euclidean'}",
+        ", false, {'distanceFunction':'dotproduct'}",
+        ", false, {'dataType':'float16'}",
+    ]);
+    let selection = select(vec!["*", "VALUE c.id", "c.id, c.v", "VALUE e"]);
+    (top, selection, filter(), vector(), options).prop_map(
+        |(top, selection, filter, vector, options)| {
+            let join = if selection == "VALUE e" {
+                " JOIN e IN c.t"
+            } else {
+                ""
+            };
+            RandomQuery {
+                text: format!(
+                    "SELECT {top}{selection} FROM c{join}{filter} \
+                     ORDER BY VectorDistance(c.v, {vector}{options})"
+                ),
+                order: vec![("c.gone", true)],
+            }
+        },
+    )
+}
+
 /// Returns a random query.
 pub(crate) fn random_query() -> impl Strategy<Value = RandomQuery> {
-    prop_oneof![6 => row_query(), 2 => aggregate_query(), 1 => one_path_query()]
+    prop_oneof![
+        6 => row_query(),
+        2 => aggregate_query(),
+        1 => one_path_query(),
+        2 => vector_query(),
+    ]
 }

@@ -8,10 +8,11 @@ use crate::bound::Expr;
 use crate::condition::OrderKey;
 use crate::error::QueryError;
 use crate::full_text::DEFAULT_LANGUAGE;
-use crate::functions::vector::{DATA_TYPES, DistanceFunction, VECTOR_SCORE};
+use crate::functions::vector::VECTOR_SCORE;
 use crate::functions::{self, Function, Implementation};
 use crate::seams::VectorPath;
 use crate::syntax::ast::{self, Kind};
+use crate::vectors::{DataType, DistanceFunction, Nearest};
 use orrery_model::Object;
 use orrery_model::json::Json;
 
@@ -82,14 +83,15 @@ impl Binder<'_> {
             .and_then(|name| DistanceFunction::parse(&name))
             .unwrap_or(DistanceFunction::Cosine);
         let data_type = option("dataType").or(policy_type);
-        let data_type = data_type.unwrap_or_else(|| DATA_TYPES[0].to_owned());
+        let data_type = data_type.and_then(|name| DataType::parse(&name));
+        let data_type = data_type.unwrap_or(DataType::Float32);
         let call = Expr::Call {
             function,
             arguments: Box::new([
                 left,
                 right,
                 text_constant(distance.name()),
-                text_constant(&data_type),
+                text_constant(data_type.name()),
             ]),
         };
         Ok((call, distance))
@@ -195,6 +197,10 @@ impl Binder<'_> {
         // Undefined sorts below all numbers, which is last if descending. If ascending it is
         // replaced by the largest score, to be last as well.
         let descending = item.descending != Some(false);
+        let nearest = match (descending, distance) {
+            (true, Some(function)) => self.nearest(&score, function),
+            _ => None,
+        };
         let expr = if descending {
             score
         } else {
@@ -209,7 +215,28 @@ impl Binder<'_> {
                 descending,
             },
             distance,
+            nearest,
         }))
+    }
+
+    /// Returns the order of a bound call of the vector score, if one of its vectors is a path of
+    /// the vector policy and the other one a constant.
+    fn nearest(&self, score: &Expr, function: DistanceFunction) -> Option<Nearest> {
+        let Expr::Call { arguments, .. } = score else {
+            return None;
+        };
+        let [left, right, _, Expr::Constant(Some(data_type))] = &arguments[..] else {
+            return None;
+        };
+        let data_type = DataType::parse(data_type.as_str()?)?;
+        let (path, vector) = match (left, right) {
+            (path, Expr::Constant(Some(vector))) | (Expr::Constant(Some(vector)), path) => {
+                (path, vector)
+            }
+            _ => return None,
+        };
+        let path = self.vector_path(path)?.path.clone();
+        Nearest::new(path, vector, data_type, function)
     }
 }
 
@@ -218,9 +245,7 @@ impl Binder<'_> {
 fn invalid_vector_option(name: &str, value: &Json) -> Option<(&'static str, String)> {
     let is_known_text = |text: &str| match name {
         "distanceFunction" => DistanceFunction::parse(text).is_some(),
-        _ => DATA_TYPES
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(text)),
+        _ => DataType::parse(text).is_some(),
     };
     match name {
         "distanceFunction" | "dataType" => match value.as_str() {

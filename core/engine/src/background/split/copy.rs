@@ -286,12 +286,20 @@ impl PartitionCopy {
                 target.counters.bytes += size;
                 target.writer.put(key.to_vec(), value.to_vec());
             }
-            Kept::Term(path, ..) => {
+            Kept::IndexEntry(path, ..) => {
                 let path = self.sources[at].path(self.merges, path)?;
-                target.count_term(path, key.len(), i64::from(!existed.unwrap_or(false)));
-                target
-                    .writer
-                    .put(keys::with_path(key, path), value.to_vec());
+                let key = keys::with_path(key, path);
+                // A term is written once. A vector may be written again, with other components.
+                let is_counted = match existed {
+                    Some(existed) if keys::is_term(&key) => existed,
+                    Some(_) => {
+                        target.forget_vector(path, &key)?;
+                        false
+                    }
+                    None => false,
+                };
+                target.count_entry(path, key.len() + value.len(), i64::from(!is_counted));
+                target.writer.put(key, value.to_vec());
             }
             _ => target.writer.put(key.to_vec(), value.to_vec()),
         }
@@ -306,7 +314,7 @@ impl PartitionCopy {
         let to = match kept {
             Kept::Own | Kept::Whole | Kept::Path(_) => return Ok(()),
             Kept::OfKey(epk) => Some(self.routing.of_key(&Epk::from_bytes(epk))),
-            Kept::Item(epk_prefix, _) | Kept::Term(_, epk_prefix, _) => {
+            Kept::Item(epk_prefix, _) | Kept::IndexEntry(_, epk_prefix, _) => {
                 self.routing.of_epk_prefix(epk_prefix)
             }
             _ => None,
@@ -318,11 +326,15 @@ impl PartitionCopy {
                     target.forget_item(key, number)?;
                     target.writer.delete(key.to_vec());
                 }
-                Kept::Term(path, ..) => {
+                Kept::IndexEntry(path, ..) => {
                     let path = self.sources[at].path(self.merges, path)?;
                     let key = keys::with_path(key, path);
-                    let was_here = existed && (to.is_some() || target.has(&key)?);
-                    target.count_term(path, key.len(), -i64::from(was_here));
+                    if keys::is_term(&key) {
+                        let was_here = existed && (to.is_some() || target.has(&key)?);
+                        target.count_entry(path, key.len(), -i64::from(was_here));
+                    } else {
+                        target.forget_vector(path, &key)?;
+                    }
                     target.writer.delete(key);
                 }
                 _ => target.writer.delete(key.to_vec()),
@@ -343,7 +355,7 @@ impl PartitionCopy {
         let prefix_in = |value: &[u8]| EpkPrefix::try_from(value).map_err(|_| damaged(ROW));
         match kept {
             Kept::OfKey(epk) => Ok(Some(self.routing.of_key(&Epk::from_bytes(epk)))),
-            Kept::Item(epk_prefix, number) | Kept::Term(_, epk_prefix, number) => {
+            Kept::Item(epk_prefix, number) | Kept::IndexEntry(_, epk_prefix, number) => {
                 self.routing.of_item(epk_prefix, number, snapshot)
             }
             Kept::OfItem(number) => self.routing.of_item(prefix_in(value)?, number, snapshot),
@@ -465,8 +477,9 @@ impl Source {
 }
 
 impl Target {
-    /// Changes the count of the index terms of a path by `change`. `bytes` is the length of a key.
-    fn count_term(&mut self, path: PathNumber, bytes: usize, change: i64) {
+    /// Changes the count of the index entries of a path by `change`. `bytes` is the size of the row
+    /// of an entry.
+    fn count_entry(&mut self, path: PathNumber, bytes: usize, change: i64) {
         let at = path as usize;
         if self.entry_counts.len() <= at {
             self.entry_counts.resize(at + 1, 0);
@@ -482,6 +495,15 @@ impl Target {
     fn has(&self, key: &[u8]) -> Result<bool> {
         let row = self.writer.snapshot()?.get(key);
         Ok(row.map_err(storage_failure)?.is_some())
+    }
+
+    /// Takes a vector out of the counts if it was copied. Rows of earlier rounds are durable by now.
+    fn forget_vector(&mut self, path: PathNumber, key: &[u8]) -> Result<()> {
+        let row = self.writer.snapshot()?.get(key).map_err(storage_failure)?;
+        if let Some(vector) = row {
+            self.count_entry(path, key.len() + vector.len(), -1);
+        }
+        Ok(())
     }
 
     /// Takes an item out of the counters if it was copied. Rows of earlier rounds are durable by
