@@ -7,6 +7,7 @@
 //! | `direct` | frames of the direct mode beside requests of HTTP, both over TLS |
 //! | `engine` | the engine in this process, without HTTP and disk |
 //! | `queries` | queries with results of one size in containers of several sizes |
+//! | `search` | the nearest vectors, with a vector index and without one |
 //! | `categories` | queries that filter and group by a category, on 1 and on 167 partitions |
 //! | `bulk` | single creates, bulk requests and transactional batches over HTTP |
 //! | `memory` | creates with the data in memory and on disk, and the memory of an item |
@@ -47,6 +48,7 @@ mod random;
 mod record;
 mod recording;
 mod report;
+mod search;
 #[path = "../../fleet/storage-postgres/tests/support/mod.rs"]
 mod servers;
 mod splits;
@@ -130,6 +132,22 @@ enum Command {
         /// Runs of each query
         #[arg(long, default_value_t = 200)]
         times: u64,
+        /// Directory for the data while measuring [default: the system's temporary directory]
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Measure the nearest vectors of a container with a vector index and of one without, on disk, in
+    /// this process; the data is made by bench/search_data.py
+    Search {
+        /// Directory with the texts and vectors
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Number of items
+        #[arg(long, default_value_t = 100_000)]
+        items: usize,
+        /// Number of queries of each line
+        #[arg(long, default_value_t = 200)]
+        queries: usize,
         /// Directory for the data while measuring [default: the system's temporary directory]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
@@ -277,6 +295,15 @@ fn run(command: Command) -> Result<()> {
         } => {
             let directory = temporary_directory(directory)?;
             queries::run(&items, times, directory.path())
+        }
+        Command::Search {
+            data,
+            items,
+            queries,
+            directory,
+        } => {
+            let directory = temporary_directory(directory)?;
+            search::run(&data, items, queries, directory.path())
         }
         Command::Categories {
             items,

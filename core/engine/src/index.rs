@@ -14,7 +14,7 @@
 //! | `terms` | the terms of an item and their units |
 //! | `value` | the encoding of values |
 //! | `composite`, `cells` | values of composite and of spatial indexes |
-//! | `vectors` | vector indexes, and the vectors that an item has in them |
+//! | `vectors`, `texts` | vector and full-text indexes, and the entries that an item has in them |
 
 pub(crate) mod cells;
 pub(crate) mod composite;
@@ -24,5 +24,6 @@ pub(crate) mod new_paths;
 pub(crate) mod paths;
 pub(crate) mod policy;
 pub(crate) mod terms;
+pub(crate) mod texts;
 pub(crate) mod value;
 pub(crate) mod vectors;

@@ -55,7 +55,8 @@
 //! | `lookup`, `checks` | index lookups, and checks of single items against the index |
 //! | `posting` | index entries and references to items, with their positions |
 //! | `walk`, `values` | walks along an index in order; distinct values from an index |
-//! | `nearest` | walks over vectors, the nearest first |
+//! | `score_walk`, `text_scores` | walks by the scores of vectors and texts, the best first |
+//! | `ranked` | the items that decide ORDER BY RANK |
 //! | `index_view` | the parts of the index that can be asked in a snapshot |
 //! | `cursor`, `source` | items of one partition; items of all partitions |
 //! | `merge`, `contest` | partitions merged in order; the choice between a walk and a sort |
@@ -79,16 +80,18 @@ mod lookup;
 mod memory;
 mod merge;
 mod metrics;
-mod nearest;
 mod page;
 mod partition_query;
 mod plan;
 pub(crate) mod position;
 mod posting;
+mod ranked;
 mod rows;
 mod scope;
+mod score_walk;
 mod slots;
 mod source;
+mod text_scores;
 mod token;
 mod values;
 mod walk;

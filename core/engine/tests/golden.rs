@@ -462,3 +462,8 @@ fn query_answers_match_the_golden_script() {
 fn vector_searches_match_the_golden_script() {
     check("vectors.txt");
 }
+
+#[test]
+fn text_searches_match_the_golden_script() {
+    check("texts.txt");
+}

@@ -274,6 +274,7 @@ fn container_body(policy: &str) -> String {
             r#"{{"id":"items","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}},"#,
             r#""vectorEmbeddingPolicy":{{"vectorEmbeddings":[{{"path":"/v","dataType":"float32","#,
             r#""dimensions":3,"distanceFunction":"cosine"}}]}},"#,
+            r#""fullTextPolicy":{{"fullTextPaths":[{{"path":"/s"}}]}},"#,
             r#""indexingPolicy":{policy}}}"#,
         ),
         policy = policy,
@@ -361,17 +362,23 @@ impl Functions for NoFunctions {
     }
 }
 
-/// Returns the rows of a query over a list of items.
-fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
+/// Returns the rows of a query over a list of items. A ranking has the statistics of `all` items.
+fn plain_rows(text: &str, items: &[Bytes], all: &[Bytes]) -> Result<Vec<String>, QueryError> {
+    let path = |name: &str| Path(vec![Step::Name(name.to_owned())]);
     let environment = Environment {
         vector_paths: vec![VectorPath {
-            path: Path(vec![Step::Name("v".to_owned())]),
+            path: path("v"),
             data_type: "float32".to_owned(),
             distance_function: "cosine".to_owned(),
         }],
+        full_text_paths: vec![(path("s"), "en-US".to_owned())],
         ..Environment::default()
     };
-    let query = Query::compile(text, &[], &environment)?;
+    let mut query = Query::compile(text, &[], &environment)?;
+    if let Some(statistics) = query.statistics_query() {
+        let rows = plain_rows(statistics, all, all)?;
+        query = query.with_statistics(&json(&rows[0]));
+    }
     let mut never = || false;
     let mut bounds = Bounds {
         max_items: usize::MAX,
@@ -535,7 +542,8 @@ fn check_query(
     let is_order_open =
         order.iter().any(|(path, _)| has_unordered(path)) || (is_distinct && order.is_empty());
     let texts: Vec<Bytes> = items.iter().map(|(_, text)| (*text).clone()).collect();
-    let expected_rows = plain_rows(&query_case.query.text, &texts);
+    let all: Vec<Bytes> = expected.items.values().map(|item| item.2.clone()).collect();
+    let expected_rows = plain_rows(&query_case.query.text, &texts, &all);
     let found_rows = rows(
         &bench.engine,
         container,
@@ -549,11 +557,12 @@ fn check_query(
                 .iter()
                 .any(|word| query_case.query.text.contains(word));
             // Without an order a limit may select any rows, so only their number is compared.
+            let is_ranked = query_case.query.text.contains(" RANK ");
             if (is_order_open && is_limited) || is_sum_open {
                 prop_assert_eq!(expected_rows.len(), found_rows.len(), "{:?}", query_case);
                 return Ok(());
             }
-            if is_distinct || order.is_empty() {
+            if is_distinct || (order.is_empty() && !is_ranked) {
                 expected_rows
                     .iter_mut()
                     .chain(&mut found_rows)

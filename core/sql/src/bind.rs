@@ -32,10 +32,11 @@ use crate::bound::{Block, Expr, Ranking};
 use crate::condition::{OrderKey, Path};
 use crate::error::{Diagnostic, QueryError};
 use crate::functions::AggregateKind;
+use crate::indexed_score::IndexedScore;
 use crate::seams::Environment;
 use crate::syntax::ast::{self, Count, CountValue, Kind, Span};
 use crate::syntax::character_range;
-use crate::vectors::{DistanceFunction, Nearest};
+use crate::vectors::DistanceFunction;
 use orrery_model::json::Json;
 use std::collections::HashMap;
 
@@ -63,8 +64,8 @@ pub(crate) struct BoundOrder {
     /// The distance function, if the key is VectorDistance. The expression is then the score, which
     /// is larger for nearer vectors.
     pub distance: Option<DistanceFunction>,
-    /// The order, if an index of vectors can serve the key.
-    pub nearest: Option<Nearest>,
+    /// The score, if the key is one that an index can serve.
+    pub score: Option<IndexedScore>,
 }
 
 /// The result of the binding of one expression.
@@ -443,7 +444,7 @@ impl<'a> Binder<'a> {
                 descending: item.descending == Some(true),
             },
             distance: None,
-            nearest: None,
+            score: None,
         });
         Ok(())
     }

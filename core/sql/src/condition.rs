@@ -75,6 +75,13 @@ pub enum Test {
     /// A string for which the function returns true. Stands for CONTAINS, ENDSWITH, LIKE,
     /// REGEXMATCH and case-insensitive comparisons; an index must scan all strings of the path.
     ScanStrings(Arc<dyn Fn(&str) -> bool + Send + Sync>),
+    /// A text with a word of this stem, in a language of a full-text policy.
+    HasStem {
+        /// The code of the language.
+        language: Arc<str>,
+        /// The stem.
+        stem: String,
+    },
     /// Of this type.
     IsType(ValueType),
     /// A GeoJSON value whose bounding box, widened by `distance`, touches the bounding box of
@@ -183,6 +190,7 @@ impl fmt::Display for Test {
             Test::NotDefined => f.write_str("not defined"),
             Test::Prefix(prefix) => write!(f, "begins {}", Json::from(prefix.as_str())),
             Test::ScanStrings(_) => f.write_str("string scan"),
+            Test::HasStem { stem, .. } => write!(f, "has the stem {}", Json::from(stem.as_str())),
             Test::IsType(kind) => write!(f, "is {kind:?}"),
             Test::Near { distance: 0.0, .. } => f.write_str("touches a geometry"),
             Test::Near { distance, .. } => write!(f, "within {distance} of a geometry"),

@@ -13,6 +13,7 @@
 use crate::bind::{ItemPath, Mapping};
 use crate::bound::{Block, Expr, Input, LikePattern};
 use crate::condition::{Condition, Path, Step, Test, ValueType};
+use crate::full_text::{Analyzer, Term};
 use crate::functions::Function;
 use crate::functions::compiled_regex::compile_for_index_scan;
 use crate::functions::like::PatternKind;
@@ -290,12 +291,51 @@ impl Deriver {
             "IS_PRIMITIVE" if wanted => self.term(subject, Test::Defined).inexact(),
             "ARRAY_CONTAINS" => self.array_contains(arguments, wanted),
             "ST_WITHIN" | "ST_INTERSECTS" if wanted => self.near(arguments, 0.0),
+            "FULLTEXTCONTAINS" | "FULLTEXTCONTAINSALL" if wanted => {
+                self.has_terms(arguments, all_of)
+            }
+            "FULLTEXTCONTAINSANY" if wanted => self.has_terms(arguments, any_of),
             "REGEXMATCH" => self.regex_match(arguments, wanted),
             "STARTSWITH" | "STRINGEQUALS" | "CONTAINS" | "ENDSWITH" => {
                 self.string_comparison(function, arguments, wanted)
             }
             _ => UNKNOWN,
         }
+    }
+
+    /// A full-text function (language, text, terms ...) that is true if the text has all or any of
+    /// the terms, as `combine` says.
+    fn has_terms(&self, arguments: &[Expr], combine: fn(Vec<Derived>) -> Derived) -> Derived {
+        let (Some(language), [_, text, terms @ ..]) = (constant_text(arguments, 0), arguments)
+        else {
+            return UNKNOWN;
+        };
+        let analyzer = Analyzer::of(language);
+        let language: Arc<str> = language.into();
+        let mut parts = Vec::with_capacity(terms.len());
+        for term in terms {
+            let Some(term) = constant(term).and_then(|term| Term::parse(term, &analyzer)) else {
+                return UNKNOWN;
+            };
+            let Some(stems) = term.stems() else {
+                parts.push(UNKNOWN);
+                continue;
+            };
+            // The words of a phrase occur in the text, and their order is left to the query. A term
+            // of stop words never occurs.
+            let is_phrase = stems.len() > 1;
+            let mut words = Vec::with_capacity(stems.len());
+            for stem in stems {
+                let language = Arc::clone(&language);
+                words.push(self.term(text, Test::HasStem { language, stem }));
+            }
+            parts.push(match words.is_empty() {
+                true => NEVER,
+                false if is_phrase => all_of(words).inexact(),
+                false => all_of(words),
+            });
+        }
+        combine(parts)
     }
 
     /// REGEXMATCH(subject, pattern[, flags])

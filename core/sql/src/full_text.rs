@@ -11,9 +11,14 @@
 //! = ln(1 + (N - n + 0.5) / (n + 0.5))`. `tf` is the number of occurrences in the text, `n` the
 //! number of items with the term, and `N` the number of items.
 //!
-//! Left out: an index. Every text is read in full.
+//! An index of texts keeps the words of each text ([`TextWords`]) and answers the same questions from
+//! them: the items with a stem ([`has_stem`]), and the score of an item ([`TextScore`]). Fuzzy terms
+//! and texts without an index are evaluated from the text.
 
 mod stop_words;
+mod words;
+
+pub use words::{TextScore, TextWords, has_stem};
 
 use crate::error::QueryError;
 use orrery_model::json::Json;
@@ -121,6 +126,12 @@ impl Term {
             words: analyzer.words(text).collect(),
             max_distance,
         })
+    }
+
+    /// Returns the stems of the words, or `None` for a fuzzy term: its words match other stems too.
+    pub(crate) fn stems(&self) -> Option<Vec<String>> {
+        let stems = self.words.iter().map(|word| word.stem.clone());
+        (self.max_distance == 0).then(|| stems.collect())
     }
 
     /// Returns true if a word matches the word at `index` of the term.

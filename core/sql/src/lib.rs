@@ -52,10 +52,10 @@
 //!   [`Bounds::max_memory`]. Every loop checks the time limit.
 //! - The numbers of a whole item keep their text. Any other number of a row has its shortest form.
 //!
-//! Left out: the function HASH, which the service does not document. Spatial functions and
-//! full-text search are computed from the items; only a bounding box of a spatial function becomes
-//! part of the index condition. An order by the distance of vectors ([`Nearest`]) may be served by
-//! an index of vectors.
+//! Left out: the function HASH, which the service does not document. Spatial functions are
+//! computed from the items; only a bounding box becomes part of the index condition. Scores of
+//! vectors and texts are computed from the items too, unless the source serves their order from an
+//! index ([`IndexedScore`]).
 
 mod advice;
 mod bind;
@@ -70,6 +70,7 @@ mod full_text;
 mod functions;
 mod hints;
 mod index_use;
+mod indexed_score;
 mod language;
 mod oversights;
 mod plan;
@@ -88,8 +89,9 @@ pub use computed_property::check_computed_property;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use covered_path::{CoveredPath, NeededValues};
 pub use error::{Diagnostic, QueryError};
-pub use full_text::{DEFAULT_LANGUAGE, full_text_languages};
+pub use full_text::{DEFAULT_LANGUAGE, TextScore, TextWords, full_text_languages, has_stem};
 pub use functions::function_reference;
+pub use indexed_score::IndexedScore;
 pub use language::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
 pub use oversights::oversights;
 pub use plan::{

@@ -7,14 +7,15 @@ use crate::derive::{conjunction, derive};
 use crate::error::QueryError;
 use crate::fingerprint;
 use crate::hints;
+use crate::indexed_score::IndexedScore;
 use crate::rank_statistics::statistics_query;
 use crate::resume_filter::ResumeFilter;
 use crate::run::frame::{Context, Scope};
 use crate::run::item::NeededProperties;
+use crate::run::rank::pool_size;
 use crate::run::write::ItemSlots;
 use crate::seams::{Environment, ResumePoint};
 use crate::syntax::{parse, print};
-use crate::vectors::Nearest;
 use orrery_model::json::Json;
 
 /// A compiled query. It can run any number of times, on any number of threads.
@@ -23,6 +24,10 @@ pub struct Query {
     pub(crate) order: Vec<BoundOrder>,
     /// ORDER BY RANK.
     pub(crate) ranking: Option<Ranking>,
+    /// The scores of `ranking`, if an index can compute all of them.
+    ranked_scores: Vec<IndexedScore>,
+    /// The mappings of the frames that a tuple consists of.
+    frames: Vec<Mapping>,
     /// The text of the query for the statistics that the ranking needs.
     statistics_query: Option<String>,
     has_statistics: bool,
@@ -105,6 +110,7 @@ impl Query {
                 query.statistics_query = statistics_query(&tree).map(|tree| print::query(&tree));
             }
         }
+        query.find_ranked_scores();
         Ok(query)
     }
 
@@ -157,6 +163,8 @@ impl Query {
             block,
             order,
             ranking,
+            ranked_scores: Vec::new(),
+            frames,
             statistics_query: None,
             has_statistics: false,
             is_planar: false,
@@ -215,6 +223,7 @@ impl Query {
             complete.push(member_constant(text, "hitCounts"));
             *arguments = complete.into();
         }
+        self.find_ranked_scores();
         self
     }
 
@@ -273,13 +282,40 @@ impl Query {
         &self.order_keys
     }
 
-    /// Returns the order of ORDER BY, if it is that of the distance between the vectors at a path
-    /// of the vector policy and one vector. Such an order descends by the score, and items whose
-    /// score is undefined come last.
-    pub fn nearest(&self) -> Option<&Nearest> {
+    /// Returns the score by which ORDER BY orders, if an index can compute it.
+    pub fn order_score(&self) -> Option<&IndexedScore> {
         match self.order.as_slice() {
-            [key] => key.nearest.as_ref(),
+            [key] => key.score.as_ref(),
             _ => None,
+        }
+    }
+
+    /// Returns the scores of ORDER BY RANK, and the number of the best rows of each that decide the
+    /// result. Returns `None` if all rows decide the result, or if an index cannot compute a score.
+    /// The rows of a query with the statistics of the container are decided.
+    pub fn ranked_scores(&self) -> Option<(&[IndexedScore], u64)> {
+        let rows = pool_size(self.rows_needed()?);
+        let scores = self.ranked_scores.as_slice();
+        (!scores.is_empty()).then_some((scores, rows))
+    }
+
+    /// Finds the scores for [`Query::ranked_scores`].
+    fn find_ranked_scores(&mut self) {
+        self.ranked_scores.clear();
+        let Some(ranking) = &self.ranking else {
+            return;
+        };
+        let is_item = self.block.sources.is_empty();
+        for component in &ranking.components {
+            let path_of = |expr: &Expr| match bind::mapping_of(expr, &self.frames) {
+                Mapping::Path(path) => path.exact(),
+                _ => None,
+            };
+            let score = IndexedScore::of(&component.score, path_of);
+            match score.filter(|_| is_item && !component.is_reversed) {
+                Some(score) => self.ranked_scores.push(score),
+                None => return self.ranked_scores.clear(),
+            }
         }
     }
 

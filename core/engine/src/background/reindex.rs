@@ -32,7 +32,7 @@ const ROW: &str = "a row";
 
 /// Index rows that one step changes, about; writes of clients go on between steps.
 const ROWS_PER_STEP: usize = 4_000;
-/// Bytes of a vector that count as one more index row of a step.
+/// Bytes of a value that count as one more index row of a step.
 const BYTES_PER_ROW: usize = 64;
 /// Bytes of new paths that one commit brings, about.
 const PATH_BYTES_PER_COMMIT: usize = 2 << 20;
@@ -229,11 +229,11 @@ impl Step {
     fn add(&mut self, number: ItemNumber, epk_prefix: EpkPrefix, terms: (Terms, Terms)) {
         let (before, after) = &terms;
         self.rows += before.difference(after).count() + after.difference(before).count();
-        for (_, vector, _) in before
-            .vectors_unlike(after)
-            .chain(after.vectors_unlike(before))
+        for (_, value, _) in before
+            .search_unlike(after)
+            .chain(after.search_unlike(before))
         {
-            self.rows += 1 + vector.len() / BYTES_PER_ROW;
+            self.rows += 1 + value.len() / BYTES_PER_ROW;
         }
         self.new_paths.hold(after);
         self.items.push((number, epk_prefix, terms));
@@ -261,7 +261,7 @@ fn follows_without_changes(
         let policy = policies.get(generation);
         let policy = policy.ok_or_else(|| Error::internal("a policy in use is not known"))?;
         let is_older = generation != policies.newest.0;
-        let is_same = policy.leaves_out_excluded() && policy.to_json() == newest.to_json();
+        let is_same = policy.leaves_out_excluded() && policy.has_same_entries(newest);
         if is_older && !is_same {
             return Ok(false);
         }

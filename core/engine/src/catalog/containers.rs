@@ -9,7 +9,7 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
-use super::stored_policies::{STORES_VECTORS, excluded_since, older_policy, read_policies};
+use super::stored_policies::{HAS_SEARCH_ENTRIES, excluded_since, older_policy, read_policies};
 use super::{Catalog, RowChanges};
 use crate::background::agenda::{Agenda, Subject};
 use crate::container::owners::Owners;
@@ -487,7 +487,7 @@ impl Container {
             "generation" => policies.newest.0,
             "olderPolicies" => older_policies,
             "excludedSince" => excluded_since(policies),
-            STORES_VECTORS => true,
+            HAS_SEARCH_ENTRIES => true,
         };
         if let Some(throughput) = self.provision.decisions().kept() {
             internal.push_new("throughput", throughput);
@@ -585,7 +585,7 @@ impl Catalog {
                 "created" => now,
                 "generation" => 0,
                 "excludedSince" => 0,
-                STORES_VECTORS => true,
+                HAS_SEARCH_ENTRIES => true,
             },
         };
         let offer = if is_shared {
@@ -733,7 +733,7 @@ impl Catalog {
         }
         settings.check_replaces(&old_settings)?;
 
-        let is_policy_changed = settings.policy.to_json() != old_settings.policy.to_json();
+        let is_policy_changed = !settings.policy.has_same_entries(&old_settings.policy);
         if is_policy_changed {
             let newest = (policies.newest.0 + 1, Arc::clone(&settings.policy));
             let replaced = std::mem::replace(&mut policies.newest, newest);

@@ -9,40 +9,60 @@ use super::records::{Record, as_u32};
 use crate::container::settings::Settings;
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
+use crate::index::texts::TextIndex;
 use crate::index::vectors::VectorIndex;
 use orrery_model::{Json, Object, Result};
 use std::sync::Arc;
 
-/// The member of a record that says that vector indexes have entries.
-pub(super) const STORES_VECTORS: &str = "storesVectors";
+/// The member of a record that says that vector and full-text indexes have entries.
+pub(super) const HAS_SEARCH_ENTRIES: &str = "hasSearchEntries";
 
-/// Returns the entry of an older policy in the record of a container: generation, policy, and the
-/// data types and dimensions of its vector indexes.
+/// Returns the entry of an older policy in the record of a container: generation, policy, and what
+/// the entries of its vector and full-text indexes follow from beside the policy.
 pub(super) fn older_policy(generation: Generation, policy: &Policy) -> Json {
-    let vectors: Vec<Json> = policy
-        .stored_vectors()
-        .iter()
-        .map(VectorIndex::to_record)
-        .collect();
+    let vectors = policy.stored_vectors().iter().map(VectorIndex::to_record);
+    let texts = policy.stored_texts().iter();
+    let languages = texts.map(|index| Json::from(index.language.as_str()));
     Json::Array(vec![
         Json::from(generation),
         policy.to_json(),
-        Json::Array(vectors),
+        Json::Array(vectors.collect()),
+        Json::Array(languages.collect()),
     ])
 }
 
-/// Reads the last part of [`older_policy`].
-fn read_stored_vectors(policy: &Policy, vectors: &Json) -> Result<Vec<VectorIndex>> {
-    let records = vectors.as_array().ok_or_else(Record::damaged)?;
-    let entries = policy.vector_indexes();
-    if entries.len() != records.len() {
-        return Err(Record::damaged());
+/// Reads an entry of [`older_policy`]. An entry without its last parts is from a version of the
+/// engine that wrote no entries for vector and full-text indexes.
+fn read_older_policy(entry: &Json) -> Option<Result<(Generation, Policy)>> {
+    let (number, policy, search) = match entry.as_array()? {
+        [number, policy] => (number, policy, None),
+        [number, policy, vectors, languages] => {
+            let search = (vectors.as_array()?, languages.as_array()?);
+            (number, policy, Some(search))
+        }
+        _ => return None,
+    };
+    let generation = as_u32(number)?;
+    let policy = match Policy::from_json(Some(policy)) {
+        Ok(policy) => policy,
+        Err(error) => return Some(Err(error)),
+    };
+    let Some((records, languages)) = search else {
+        return Some(Ok((generation, policy.without_search())));
+    };
+    let (mut vectors, mut texts) = (Vec::new(), Vec::new());
+    let entries = (policy.vector_indexes(), policy.full_text_indexes());
+    if entries.0.len() != records.len() || entries.1.len() != languages.len() {
+        return None;
     }
-    let mut stored = Vec::with_capacity(records.len());
-    for (entry, record) in entries.iter().zip(records) {
-        stored.push(VectorIndex::from_record(entry, record).ok_or_else(Record::damaged)?);
+    for (entry, record) in entries.0.iter().zip(records) {
+        vectors.push(VectorIndex::from_record(entry, record)?);
     }
-    Ok(stored)
+    for (entry, language) in entries.1.iter().zip(languages) {
+        texts.push(TextIndex::of(entry, language.as_str()?));
+    }
+    let policy = policy.with_search_entries(vectors, texts);
+    Some(Ok((generation, policy)))
 }
 
 /// Returns the first generation whose entries have the items with the indexing directive Exclude,
@@ -67,11 +87,13 @@ pub(super) fn read_policies(internal: &Object, settings: &Settings) -> Result<Po
         }
     }
 
-    // A record without `storesVectors` is from a version of the engine that wrote no entries for
-    // vector indexes, so a policy that has them is a new generation.
-    if internal.get(STORES_VECTORS).is_none() && !policies.newest.1.stored_vectors().is_empty() {
+    // A record without `hasSearchEntries` is from a version of the engine that wrote no entries for
+    // vector and full-text indexes, so a policy that has them is a new generation.
+    let newest = &policies.newest.1;
+    let has_search = !newest.stored_vectors().is_empty() || !newest.stored_texts().is_empty();
+    if internal.get(HAS_SEARCH_ENTRIES).is_none() && has_search {
         let (generation, newest) = policies.newest;
-        let older = Arc::new(newest.without_vectors());
+        let older = Arc::new(newest.without_search());
         policies.older.push((generation, older));
         policies.newest = (generation + 1, newest);
     }
@@ -106,20 +128,7 @@ fn read_generations(internal: &Object, settings: &Settings) -> Result<Policies> 
     let mut older = Vec::new();
     let entries = internal.get("olderPolicies").and_then(Json::as_array);
     for entry in entries.unwrap_or_default() {
-        let (number, policy) = match entry.as_array() {
-            // A version of the engine that wrote no entries for vector indexes.
-            Some([number, policy]) => {
-                let policy = Policy::from_json(Some(policy))?;
-                (number, policy.without_vectors())
-            }
-            Some([number, policy, vectors]) => {
-                let policy = Policy::from_json(Some(policy))?;
-                let vectors = read_stored_vectors(&policy, vectors)?;
-                (number, policy.with_stored_vectors(vectors))
-            }
-            _ => return Err(Record::damaged()),
-        };
-        let number = as_u32(number).ok_or_else(Record::damaged)?;
+        let (number, policy) = read_older_policy(entry).ok_or_else(Record::damaged)??;
         older.push((number, Arc::new(policy)));
     }
     Ok(Policies {

@@ -2,10 +2,10 @@
 //! and the indexes of the indexing policy that depend on them.
 //!
 //! The settings control queries: spatial functions compute on the Earth or in a plane, each vector
-//! path has a distance function, each text path has a language. Full-text indexes are checked and
-//! stored, but queries read the items instead.
+//! path has a distance function, each text path has a language.
 
 use crate::index::policy::{GEOMETRY_TYPES, Policy, SearchIndex, names_of};
+use crate::index::texts::TextIndex;
 use crate::index::vectors::VectorIndex;
 use crate::request::properties::member;
 use orrery_model::json::deep_equal;
@@ -263,6 +263,20 @@ impl Search {
                     && let Some(data_type) = DataType::parse(&vector.data_type)
                 {
                     stored.push(VectorIndex::of(entry, data_type, *dimensions as usize));
+                }
+            }
+        }
+        stored
+    }
+
+    /// Returns the full-text indexes of a checked policy as the partitions keep them.
+    pub(crate) fn stored_texts(&self, policy: &Policy) -> Vec<TextIndex> {
+        let mut stored = Vec::new();
+        for entry in policy.full_text_indexes() {
+            let path = path_of(entry);
+            for (known, language) in &self.full_text {
+                if *known == path {
+                    stored.push(TextIndex::of(entry, language));
                 }
             }
         }

@@ -189,7 +189,9 @@ impl Settings {
 
         // Members that a read shows if the container has them. Clients see them in this order.
         let search = Search::from_body(body, &policy, &mut shown)?;
-        let stored_vectors = search.stored_vectors(&policy);
+        let vectors = search.stored_vectors(&policy);
+        let texts = search.stored_texts(&policy);
+        let policy = policy.with_search_entries(vectors, texts);
         let encryption =
             EncryptionPolicy::from_json(body.get("clientEncryptionPolicy"), &partition_key)?;
         if let Some(encryption) = &encryption {
@@ -218,7 +220,7 @@ impl Settings {
         };
         Ok(Settings {
             partition_key,
-            policy: Arc::new(policy.with_stored_vectors(stored_vectors)),
+            policy: Arc::new(policy),
             default_ttl,
             unique_keys,
             computed_properties,

@@ -9,6 +9,7 @@
 use super::cells::SpatialIndex;
 use super::index_kinds;
 use super::paths::Step;
+use super::texts::TextIndex;
 use super::vectors::VectorIndex;
 use crate::request::IndexingDirective;
 use orrery_model::words::shortened;
@@ -47,12 +48,14 @@ pub struct Policy {
     /// the container's vector embeddings.
     stored_vectors: Vec<VectorIndex>,
     full_text: Vec<SearchIndex>,
+    /// The entries of `full_text` as the partition keeps them, with the languages of the container's
+    /// full-text policy.
+    stored_texts: Vec<TextIndex>,
     /// The policy as a container read shows it.
     body: Object,
 }
 
-/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes` as the policy has it. The
-/// partition keeps no index entries for full-text indexes.
+/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes` as the policy has it.
 #[derive(Clone, Debug)]
 pub struct SearchIndex {
     /// The path as it is written.
@@ -173,6 +176,7 @@ impl Policy {
             vectors: Vec::new(),
             stored_vectors: Vec::new(),
             full_text: Vec::new(),
+            stored_texts: Vec::new(),
             body,
         })
     }
@@ -244,6 +248,7 @@ impl Policy {
             vectors,
             stored_vectors: Vec::new(),
             full_text,
+            stored_texts: Vec::new(),
             body: shown,
         })
     }
@@ -351,19 +356,37 @@ impl Policy {
         &self.stored_vectors
     }
 
-    /// Returns the same policy with entries for these vector indexes.
-    pub(crate) fn with_stored_vectors(mut self, stored_vectors: Vec<VectorIndex>) -> Policy {
+    /// Returns the full-text indexes that have index entries.
+    pub(crate) fn stored_texts(&self) -> &[TextIndex] {
+        &self.stored_texts
+    }
+
+    /// Returns the same policy with entries for these vector and full-text indexes.
+    pub(crate) fn with_search_entries(
+        mut self,
+        stored_vectors: Vec<VectorIndex>,
+        stored_texts: Vec<TextIndex>,
+    ) -> Policy {
         self.stored_vectors = stored_vectors;
+        self.stored_texts = stored_texts;
         self
     }
 
-    /// Returns the same policy without its vector indexes.
-    pub(crate) fn without_vectors(&self) -> Policy {
-        let mut other = self.clone();
+    /// Returns the same policy without its vector and full-text indexes.
+    pub(crate) fn without_search(&self) -> Policy {
+        let mut other = self.clone().with_search_entries(Vec::new(), Vec::new());
         other.vectors.clear();
-        other.stored_vectors.clear();
+        other.full_text.clear();
         other.body.remove("vectorIndexes");
+        other.body.remove("fullTextIndexes");
         other
+    }
+
+    /// Returns true if the index entries of every item are the same under both policies.
+    pub(crate) fn has_same_entries(&self, other: &Policy) -> bool {
+        self.to_json() == other.to_json()
+            && self.stored_vectors == other.stored_vectors
+            && self.stored_texts == other.stored_texts
     }
 
     /// Returns the full-text indexes.

@@ -8,6 +8,7 @@ use super::composite;
 use super::new_paths::PathNumbers;
 use super::paths::{ROOT, is_indexable};
 use super::policy::{Policy, PolicyCursor};
+use super::texts::TextIndex;
 use super::value;
 use crate::partition::keys::PathNumber;
 use crate::partition::row::is_system;
@@ -19,12 +20,15 @@ const COMPOSITE_UNITS: usize = 2;
 /// Bytes of a string that one unit covers.
 const BYTES_PER_UNIT: usize = 40;
 
-/// The distinct (path, value) pairs of an item, and the vectors that it has in vector indexes.
+/// The number of a vector or full-text index, and the stem of a word in a full-text index.
+pub(crate) type SearchKey = (PathNumber, Option<Vec<u8>>);
+
+/// The distinct (path, value) pairs of an item, and its entries in vector and full-text indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     entries: BTreeSet<(PathNumber, Vec<u8>)>,
-    /// The stored vectors by the numbers of their indexes.
-    vectors: BTreeMap<PathNumber, Vec<u8>>,
+    /// The values of the entries in vector and full-text indexes.
+    search: BTreeMap<SearchKey, Vec<u8>>,
     /// Charged units of each path (no value) and of each pair of path and value.
     units: BTreeMap<(PathNumber, Option<Vec<u8>>), u32>,
     /// True if `_ts` is indexed. A write is charged for a change of `_ts` even if the second is the
@@ -89,7 +93,17 @@ impl Terms {
             if let Some(vector) = index.vector_of(item) {
                 let path = paths.derived(&index.text);
                 terms.set_units(path, Some(vector.clone()), index.units());
-                terms.vectors.insert(path, vector);
+                terms.search.insert((path, None), vector);
+            }
+        }
+        for index in policy.stored_texts() {
+            let entries = index.entries_of(item);
+            if !entries.is_empty() {
+                let path = paths.derived(&index.text);
+                terms.set_units(path, None, TextIndex::units(&entries));
+                for (stem, value) in entries {
+                    terms.search.insert((path, Some(stem)), value);
+                }
             }
         }
         terms.add_policy_units(item, policy);
@@ -175,25 +189,26 @@ impl Terms {
         self.units.insert((path, value), units);
     }
 
-    /// Returns the path of each pair and of each vector whose path has at least the number `from`.
+    /// Returns the path of each pair and of each entry in a vector or full-text index, if the path
+    /// has at least the number `from`.
     pub(super) fn paths_from(&self, from: PathNumber) -> impl Iterator<Item = PathNumber> {
         let pairs = self.entries.range((from, Vec::new())..);
-        let vectors = self.vectors.range(from..);
+        let search = self.search.range((from, None)..);
         pairs
             .map(|(path, _)| *path)
-            .chain(vectors.map(|(path, _)| *path))
+            .chain(search.map(|((path, _), _)| *path))
     }
 
-    /// Returns the vectors of this item that `other` lacks or has with other components, and the
-    /// vector of `other` at the same index.
-    pub(crate) fn vectors_unlike<'a>(
+    /// Returns the entries in vector and full-text indexes that `other` lacks or has with another
+    /// value, and the value of `other`.
+    pub(crate) fn search_unlike<'a>(
         &'a self,
         other: &'a Terms,
-    ) -> impl Iterator<Item = (PathNumber, &'a [u8], Option<&'a [u8]>)> {
-        self.vectors.iter().filter_map(|(path, vector)| {
-            let others = other.vectors.get(path);
-            let differs = others != Some(vector);
-            differs.then_some((*path, vector.as_slice(), others.map(Vec::as_slice)))
+    ) -> impl Iterator<Item = (&'a SearchKey, &'a [u8], Option<&'a [u8]>)> {
+        self.search.iter().filter_map(|(key, value)| {
+            let others = other.search.get(key);
+            let differs = others != Some(value);
+            differs.then_some((key, value.as_slice(), others.map(Vec::as_slice)))
         })
     }
 

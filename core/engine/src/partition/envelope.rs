@@ -41,11 +41,11 @@ impl Size {
         for (_, value) in new_terms.difference(old_terms) {
             size.add(1, value.len());
         }
-        for (_, _, new) in old_terms.vectors_unlike(new_terms) {
+        for (_, _, new) in old_terms.search_unlike(new_terms) {
             size.add(usize::from(new.is_none()), 0);
         }
-        for (_, vector, _) in new_terms.vectors_unlike(old_terms) {
-            size.add(1, vector.len());
+        for (_, value, _) in new_terms.search_unlike(old_terms) {
+            size.add(1, value.len());
         }
         match (&change.old, &change.new) {
             (None, None) => {}

@@ -21,6 +21,7 @@
 //! 1F   01                                    base·8 growth·8: bound of the others (key_sizes.rs)
 //! 20   path·4 prefix·8 number·8              vector of an item (index/vectors.rs)
 //! 90   path·4 value number·8 prefix·8        (empty)         index term (index/value.rs)
+//! A0   path·4 stem 00 number·8 prefix·8      places          word of a text (index/texts.rs)
 //! ```
 //!
 //! Numbers are big-endian, so that bytes sort as numbers do. *number* is the number of the item in
@@ -31,6 +32,7 @@
 //!
 //! Tags from 90 up are index entries; the store keeps them apart (see `orrery_storage`).
 
+use crate::index::texts;
 use orrery_model::partition_key::Epk;
 use orrery_storage::PartitionId;
 
@@ -62,6 +64,7 @@ const VERSIONS_AFTER: u8 = 0x1E;
 const KEY_SIZES: u8 = 0x1F;
 const VECTOR: u8 = 0x20;
 const TERM: u8 = 0x90;
+const WORD: u8 = 0xA0;
 
 /// Commits that the commit log holds.
 pub(crate) const LOG_LENGTH: u64 = 4096;
@@ -326,6 +329,63 @@ pub(crate) fn vectors(path: PathNumber, epk_prefix: Option<EpkPrefix>) -> (Vec<u
     (first, end)
 }
 
+/// Returns the key of the entry of a stem for the text of an item, in the full-text index whose name
+/// has the number `path`.
+pub(crate) fn word(
+    path: PathNumber,
+    stem: &[u8],
+    number: ItemNumber,
+    epk_prefix: EpkPrefix,
+) -> Vec<u8> {
+    key(
+        WORD,
+        &[
+            &path.to_be_bytes(),
+            stem,
+            &[0],
+            &number.to_be_bytes(),
+            &epk_prefix,
+        ],
+    )
+}
+
+/// Returns the range of the entries of a stem.
+pub(crate) fn words(path: PathNumber, stem: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let first = key(WORD, &[&path.to_be_bytes(), stem, &[0]]);
+    let end = after(&first);
+    (first, end)
+}
+
+/// Returns the key of the entry of an item in a full-text index, or in a vector index if there is no
+/// stem.
+pub(crate) fn search_entry(
+    path: PathNumber,
+    stem: Option<&[u8]>,
+    number: ItemNumber,
+    epk_prefix: EpkPrefix,
+) -> Vec<u8> {
+    match stem {
+        Some(stem) => word(path, stem, number, epk_prefix),
+        None => vector(path, epk_prefix, number),
+    }
+}
+
+/// Returns the number of entries that a row of the index stands for in the counts of its path: the
+/// words of a text, or one.
+pub(crate) fn entries_counted(key: &[u8], value: &[u8]) -> i64 {
+    match read_stem(key) {
+        Some(stem) => texts::words_of(stem, value),
+        None => 1,
+    }
+}
+
+/// Reads the stem from the key of an entry of a full-text index.
+pub(crate) fn read_stem(key: &[u8]) -> Option<&[u8]> {
+    let rest = key.strip_prefix(&[WORD])?.get(4..)?;
+    let (stem, _) = rest.split_at_checked(rest.len().checked_sub(17)?)?;
+    Some(stem)
+}
+
 /// Reads EPK prefix and item number from the key of a vector.
 pub(crate) fn read_vector(key: &[u8]) -> Option<(EpkPrefix, ItemNumber)> {
     let rest = key.strip_prefix(&[VECTOR])?.get(4..)?;
@@ -361,14 +421,18 @@ pub(crate) fn is_term(key: &[u8]) -> bool {
     key.first() == Some(&TERM)
 }
 
-/// Returns true if a key is that of an entry of the index: a term or a vector.
+/// Returns true if a key is that of an entry of the index: a term, a word or a vector.
 pub(crate) fn is_index_entry(key: &[u8]) -> bool {
-    matches!(key.first(), Some(&(TERM | VECTOR)))
+    matches!(key.first(), Some(&(TERM | WORD | VECTOR)))
 }
 
-/// Reads encoded value, item number and EPK prefix from the key of an index term.
+/// Reads encoded value, item number and EPK prefix from the key of an index term, or of a word of a
+/// text: the value is then the stem with a byte 0.
 pub(crate) fn read_term(key: &[u8]) -> Option<(&[u8], ItemNumber, EpkPrefix)> {
-    let rest = key.strip_prefix(&[TERM])?.get(4..)?;
+    let (TERM | WORD, rest) = key.split_first().map(|(tag, rest)| (*tag, rest))? else {
+        return None;
+    };
+    let rest = rest.get(4..)?;
     let (value, tail) = rest.split_at_checked(rest.len().checked_sub(16)?)?;
     Some((value, number(&tail[..8])?, array(&tail[8..])?))
 }
@@ -386,7 +450,7 @@ pub(crate) enum Kept<'a> {
     OfItem(ItemNumber),
     /// A chunk of a version of an item.
     Version(VersionAt, u32),
-    /// An entry of the index: a term, or a vector.
+    /// An entry of the index: a term, a word, or a vector.
     IndexEntry(PathNumber, EpkPrefix, ItemNumber),
     /// A row of the path dictionary.
     Path(PathNumber),
@@ -416,7 +480,7 @@ pub(crate) fn kept(key: &[u8]) -> Option<Kept<'_>> {
         PATH => read_path(key).map(Kept::Path),
         POLICY_GENERATIONS | VERSIONS_AFTER => Some(Kept::Whole),
         COUNTERS | PATH_COUNTS | LOG | KEY_SIZES => Some(Kept::Own),
-        TERM => {
+        TERM | WORD => {
             let (_, number, epk_prefix) = read_term(key)?;
             Some(Kept::IndexEntry(path_of_entry(rest)?, epk_prefix, number))
         }

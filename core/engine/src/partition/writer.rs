@@ -105,7 +105,7 @@ pub struct CommitChanges {
 }
 
 impl CommitChanges {
-    /// Replaces the index entries of an item: terms and vectors. Entries in both sets stay
+    /// Replaces the index entries of an item: terms, words and vectors. Entries in both sets stay
     /// untouched. The new paths among them have their numbers in `new_paths`.
     pub fn replace_terms(
         &mut self,
@@ -131,33 +131,34 @@ impl CommitChanges {
             self.puts.push((key, Vec::new()));
             *self.entries.entry(path).or_default() += 1;
         }
-        self.replace_vectors(before, after, number, epk_prefix);
+        self.replace_search_entries(before, after, number, epk_prefix);
     }
 
-    fn replace_vectors(
+    /// Replaces the entries of an item in vector and full-text indexes.
+    fn replace_search_entries(
         &mut self,
         before: &Terms,
         after: &Terms,
         number: ItemNumber,
         epk_prefix: EpkPrefix,
     ) {
-        for (path, old, new) in before.vectors_unlike(after) {
-            let Some(path) = self.new_paths.number(path) else {
+        for ((path, stem), old, new) in before.search_unlike(after) {
+            let Some(path) = self.new_paths.number(*path) else {
                 continue;
             };
-            let key = keys::vector(path, epk_prefix, number);
+            let key = keys::search_entry(path, stem.as_deref(), number, epk_prefix);
             let bytes = (key.len() + old.len()) as u64;
             self.counters.index_bytes = self.counters.index_bytes.saturating_sub(bytes);
-            *self.entries.entry(path).or_default() -= 1;
+            *self.entries.entry(path).or_default() -= keys::entries_counted(&key, old);
             if new.is_none() {
                 self.deletes.push(key);
             }
         }
-        for (path, new, _) in after.vectors_unlike(before) {
-            let path = self.new_paths.number(path).expect("counted as used");
-            let key = keys::vector(path, epk_prefix, number);
+        for ((path, stem), new, _) in after.search_unlike(before) {
+            let path = self.new_paths.number(*path).expect("counted as used");
+            let key = keys::search_entry(path, stem.as_deref(), number, epk_prefix);
             self.counters.index_bytes += (key.len() + new.len()) as u64;
-            *self.entries.entry(path).or_default() += 1;
+            *self.entries.entry(path).or_default() += keys::entries_counted(&key, new);
             self.puts.push((key, new.to_vec()));
         }
     }

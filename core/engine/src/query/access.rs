@@ -9,7 +9,8 @@
 //! | `value_scan` | values of a path in place of items |
 //! | `required_walk` | a walk in the order of ORDER BY that needs no comparison |
 //! | `contested_walk` | a walk in the order of ORDER BY that may pass entries of no match |
-//! | `nearest_walk` | a walk over vectors, unless a lookup has few matches |
+//! | `score_walk` | a walk by a score, unless a lookup has few matches |
+//! | `ranked_items` | the best items by each score of ORDER BY RANK |
 //! | `logical_partition` | the rows of the logical partition, if they are few |
 //! | `index_lookup` | the shortest index lookup |
 //! | `full_scan` | all items, if no rule applies |
@@ -25,15 +26,16 @@
 use super::condition::{conjuncts, is_path_of};
 use super::index_view::IndexView;
 use super::lookup::{self, Lookup, PlannedLookup};
-use super::nearest::{ComparedVectors, NearestWalk};
 use super::partition_query::{FixedOrder, PartitionQuery};
+use super::ranked::RankedItems;
+use super::score_walk::{ScoreWalk, ScoredEntries, Ties};
 use super::values::{self, ValueScan};
 use super::walk::{self, OrderWalk};
 use crate::index::policy::Composite;
 use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix, PathNumber};
 use orrery_model::Result;
-use orrery_sql::{Condition, Demand};
+use orrery_sql::{Condition, Demand, IndexedScore};
 use orrery_storage::Snapshot;
 
 /// Entries of each list that the first round of counting reads. Each round reads twice as many as
@@ -50,8 +52,9 @@ const CHECKED_LIST_ENTRIES: usize = 64;
 /// Factor by which a logical partition may be longer than the shortest list and is still read in
 /// its place: the rows of a logical partition are adjacent in the store.
 const LOGICAL_PARTITION_FACTOR: usize = 4;
-/// Vectors that can be compared at the cost of reading and testing one item.
-const VECTORS_PER_ITEM: usize = 32;
+/// Entries of a vector or full-text index that can be read at the cost of reading and testing one
+/// item.
+const ENTRIES_PER_ITEM: usize = 32;
 /// Entries that may always be sorted into natural order.
 const SORTED_ENTRIES_MIN: usize = 1_024;
 /// Entries that can be sorted at the cost of reading and testing one item.
@@ -75,8 +78,10 @@ pub(crate) enum AccessMethod {
     Empty,
     /// Items in the order of ORDER BY.
     OrderWalk(OrderWalk),
-    /// Items in the order of ORDER BY VectorDistance.
-    NearestWalk(NearestWalk),
+    /// Items in the order of a score.
+    ScoreWalk(ScoreWalk),
+    /// The items that decide ORDER BY RANK, in natural order.
+    Ranked(RankedItems),
     /// Values of a path in place of items.
     ValueScan(ValueScan),
 }
@@ -180,7 +185,7 @@ impl AccessPath {
     pub(crate) fn is_ordered(&self) -> bool {
         matches!(
             self.method,
-            AccessMethod::OrderWalk(_) | AccessMethod::NearestWalk(_) | AccessMethod::Empty
+            AccessMethod::OrderWalk(_) | AccessMethod::ScoreWalk(_) | AccessMethod::Empty
         )
     }
 
@@ -189,7 +194,7 @@ impl AccessPath {
     pub(crate) fn index_id(&self) -> Option<u32> {
         match &self.method {
             AccessMethod::OrderWalk(walk) => Some(walk.index_id()),
-            AccessMethod::NearestWalk(walk) => Some(walk.index_id()),
+            AccessMethod::ScoreWalk(walk) => Some(walk.index_id()),
             AccessMethod::ValueScan(scan) => Some(scan.index_id()),
             _ => None,
         }
@@ -203,11 +208,12 @@ impl AccessPath {
         }
     }
 
-    /// Returns the vectors that the access path has compared so far.
-    pub(crate) fn compared_vectors(&self) -> ComparedVectors {
+    /// Returns the entries of vector and full-text indexes that the access path has read so far.
+    pub(crate) fn scored_entries(&self) -> ScoredEntries {
         match &self.method {
-            AccessMethod::NearestWalk(walk) => walk.compared(),
-            _ => ComparedVectors::default(),
+            AccessMethod::ScoreWalk(walk) => walk.entries(),
+            AccessMethod::Ranked(ranked) => ranked.entries(),
+            _ => ScoredEntries::default(),
         }
     }
 
@@ -354,8 +360,9 @@ impl<'a, 's> Planner<'a, 's> {
     ];
 
     /// The rules after `RULES`, in order.
-    const RULES_BY_COST: [CostRule<Self>; 3] = [
-        Self::nearest_walk,
+    const RULES_BY_COST: [CostRule<Self>; 4] = [
+        Self::score_walk,
+        Self::ranked_items,
         Self::logical_partition,
         Self::index_lookup,
     ];
@@ -480,35 +487,25 @@ impl<'a, 's> Planner<'a, 's> {
         }))
     }
 
-    /// Rule: ORDER BY VectorDistance walks over the vectors, unless the matches of a lookup are so
-    /// few that reading their items costs less than comparing all vectors.
-    fn nearest_walk(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
-        let is_fixed = match self.query.order {
-            Some(FixedOrder::Sort) => return Ok(None),
-            Some(FixedOrder::Index(_)) => true,
-            None => false,
+    /// Rule: an order by a score walks over the index of the score, unless the matches of a lookup
+    /// are so few that reading their items costs less than reading the index.
+    fn score_walk(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
+        let order = match self.query.query.order_score() {
+            Some(order) if self.query.order != Some(FixedOrder::Sort) => order,
+            _ => return Ok(None),
         };
-        let Some(walk) = self.walk_over_vectors() else {
+        let Some(walk) = self.walk_by(order, Ties::Descend) else {
             return Ok(None);
         };
-        if let Some(FixedOrder::Index(id)) = self.query.order
-            && walk.index_id() != id
-        {
-            return Ok(None);
-        }
-        let vectors = match (estimates.logical_partition, walk.number()) {
-            (Some(rows), _) => rows.entries,
-            (None, Some(number)) => self.query.facts.entries_of(self.snapshot, number)? as usize,
-            (None, None) => 0,
-        };
-        if let Some(shortest) = estimates.shortest_lookup()
-            && !is_fixed
-            && shortest.count.is_complete
-            && shortest.count.entries.saturating_mul(VECTORS_PER_ITEM) < vectors
-        {
+        if let Some(FixedOrder::Index(id)) = self.query.order {
+            if walk.index_id() != id {
+                return Ok(None);
+            }
+        } else if self.has_few_matches(estimates, &walk)? {
             return Ok(None);
         }
-        let Remaining { checks, tests, .. } = self.remaining(&[], &estimates.lookups, vectors);
+        let items = self.items_of_partition()?;
+        let Remaining { checks, tests, .. } = self.remaining(&[], &estimates.lookups, items);
         Ok(Some(AccessPath {
             checks,
             tests,
@@ -516,15 +513,64 @@ impl<'a, 's> Planner<'a, 's> {
             is_exact: self.is_exact,
             seeks: self.seeks + 1,
             charges_walk: !self.conditions.is_empty(),
-            ..AccessPath::new(AccessMethod::NearestWalk(walk.clone()), walk.to_string())
+            ..AccessPath::new(AccessMethod::ScoreWalk(walk.clone()), walk.to_string())
         }))
     }
 
-    /// Returns the walk over the vectors of the index that has the order of ORDER BY.
-    fn walk_over_vectors(&self) -> Option<NearestWalk> {
-        let order = self.query.query.nearest()?;
-        let (index, number) = self.index.vectors(&order.path)?;
-        NearestWalk::new(order, index, number)
+    /// Rule: ORDER BY RANK reads the best items by each score, if the index decides all conditions
+    /// and no lookup has few matches.
+    fn ranked_items(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
+        let Some((scores, rows)) = self.query.query.ranked_scores() else {
+            return Ok(None);
+        };
+        let is_decided = self.is_exact || self.conditions.is_empty();
+        if !is_decided || !self.query.query.condition_is_exact() {
+            return Ok(None);
+        }
+        let mut walks = Vec::with_capacity(scores.len());
+        let mut texts = Vec::with_capacity(scores.len());
+        for score in scores {
+            let Some(walk) = self.walk_by(score, Ties::Ascend) else {
+                return Ok(None);
+            };
+            if self.has_few_matches(estimates, &walk)? {
+                return Ok(None);
+            }
+            texts.push(walk.to_string());
+            walks.push(walk);
+        }
+        let lookups = self.planned.iter().flatten();
+        let ranked = RankedItems {
+            walks,
+            rows: usize::try_from(rows).unwrap_or(usize::MAX),
+            filters: lookups.map(|planned| planned.lookup.clone()).collect(),
+        };
+        Ok(Some(AccessPath {
+            indexed: self.indexed_conditions(),
+            is_exact: self.is_exact,
+            seeks: self.seeks + scores.len() as u64,
+            ..AccessPath::new(AccessMethod::Ranked(ranked), texts.join(" and "))
+        }))
+    }
+
+    /// Returns true if the matches of a lookup are few beside the entries of a walk.
+    fn has_few_matches(&self, estimates: &Estimates, walk: &ScoreWalk) -> Result<bool> {
+        let Some(shortest) = estimates.shortest_lookup() else {
+            return Ok(false);
+        };
+        let entries = match (estimates.logical_partition, walk.number()) {
+            (Some(rows), _) => rows.entries,
+            (None, Some(_)) => self.items_of_partition()?,
+            (None, None) => 0,
+        };
+        let matches = shortest.count.entries.saturating_mul(ENTRIES_PER_ITEM);
+        Ok(shortest.count.is_complete && matches < entries)
+    }
+
+    /// Returns the walk by a score, if an index has the entries for it.
+    fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Option<ScoreWalk> {
+        let (text, number) = self.index.scores(score)?;
+        Some(ScoreWalk::new(score, text, number, ties))
     }
 
     /// Rule: the rows of the logical partition are read if no lookup is much shorter, or if the

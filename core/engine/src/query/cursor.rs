@@ -16,6 +16,7 @@ use super::condition::holds;
 use super::lookup::ItemMatch;
 use super::partition_query::PartitionQuery;
 use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
+use super::score_walk::ScoreWalk;
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::partition::item::StoredItem;
@@ -145,10 +146,11 @@ impl<'a> Cursor<'a> {
 
     /// Returns the work in this partition so far.
     pub(crate) fn counted_work(&self) -> QueryWork {
-        let compared = self.access.compared_vectors();
+        let scored = self.access.scored_entries();
         QueryWork {
-            compared_vectors: compared.vectors,
-            compared_vector_bytes: compared.bytes,
+            compared_vectors: scored.vectors,
+            compared_vector_bytes: scored.vector_bytes,
+            walked_entries: self.work.walked_entries + scored.words,
             ..self.work
         }
     }
@@ -273,7 +275,14 @@ impl<'a> Cursor<'a> {
         }
 
         self.rows_read += 1;
-        let Some(row) = self.read_visible_row(epk_prefix, position.number, row_head)? else {
+        let Some(row) = read_visible_row(
+            self.snapshot,
+            &self.query,
+            epk_prefix,
+            position.number,
+            row_head,
+        )?
+        else {
             return Ok(None);
         };
 
@@ -301,32 +310,6 @@ impl<'a> Cursor<'a> {
             condition_holds,
             copies: 1,
         }))
-    }
-
-    /// Reads the row of an item. Returns `None` if the query may not see the item.
-    fn read_visible_row(
-        &self,
-        epk_prefix: EpkPrefix,
-        number: ItemNumber,
-        row_head: Option<Bytes>,
-    ) -> Result<Option<Row>> {
-        let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
-        let row = match row_head {
-            Some(row_head) => Some(complete_row(row_head, number, get)?),
-            None => read_row(epk_prefix, number, get)?,
-        };
-        let Some(row) = row else {
-            return Err(Error::internal("an index entry leads to no item"));
-        };
-
-        // Different keys may share an EPK prefix, and even an EPK.
-        let is_visible = self.query.visible.has(&row)
-            && self.query.key.is_none_or(|key| row.is_of(key))
-            && self
-                .query
-                .within
-                .is_none_or(|range| range.contains(&row.epk));
-        Ok(is_visible.then_some(row))
     }
 
     /// Returns true if an item passes the tests of the access path.
@@ -361,6 +344,33 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Reads the row of an item. Returns `None` if the query may not see the item.
+///
+/// # Errors
+/// 500 if the store cannot be read, or if there is no such item.
+pub(super) fn read_visible_row(
+    snapshot: &dyn Snapshot,
+    query: &PartitionQuery<'_>,
+    epk_prefix: EpkPrefix,
+    number: ItemNumber,
+    row_head: Option<Bytes>,
+) -> Result<Option<Row>> {
+    let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
+    let row = match row_head {
+        Some(row_head) => Some(complete_row(row_head, number, get)?),
+        None => read_row(epk_prefix, number, get)?,
+    };
+    let Some(row) = row else {
+        return Err(Error::internal("an index entry leads to no item"));
+    };
+
+    // Different keys may share an EPK prefix, and even an EPK.
+    let is_visible = query.visible.has(&row)
+        && query.key.is_none_or(|key| row.is_of(key))
+        && query.within.is_none_or(|range| range.contains(&row.epk));
+    Ok(is_visible.then_some(row))
+}
+
 /// Returns the direction of items in natural order. Rows that ORDER BY treats as equal are ordered
 /// by number, in reverse if ORDER BY descends.
 fn direction_of(query: &PartitionQuery<'_>) -> Direction {
@@ -386,7 +396,10 @@ fn open_postings<'a>(
             items_of_key(snapshot, *epk_prefix, after, direction)
         }
         AccessMethod::OrderWalk(walk) => walk.postings(snapshot, query.facts, after)?,
-        AccessMethod::NearestWalk(walk) => walk.postings(snapshot, query, after)?,
+        AccessMethod::ScoreWalk(walk) => {
+            walk.postings(snapshot, query, after, ScoreWalk::kept_for(&query))?
+        }
+        AccessMethod::Ranked(ranked) => return ranked.postings(snapshot, query),
         AccessMethod::ValueScan(scan) => scan.postings(snapshot, after),
         AccessMethod::IndexLookup {
             lookup,

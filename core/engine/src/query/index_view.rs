@@ -1,17 +1,17 @@
-//! The paths, spatial, composite and vector indexes of a partition that a query can use in a snapshot.
+//! The paths, spatial, composite, vector and full-text indexes of a partition that a query can use in a snapshot.
 
 use super::condition::steps;
 use crate::index::cells::SpatialGrid;
 use crate::index::generations::Policies;
 use crate::index::paths::{Step, is_indexable};
 use crate::index::policy::{Composite, Policy};
-use crate::index::vectors::VectorIndex;
-use crate::partition::keys::PathNumber;
+use crate::index::texts::LEFT_OUT;
+use crate::partition::keys::{self, PathNumber};
 use crate::partition::row::is_system;
-use crate::partition::{Facts, Partition, PathsRef};
+use crate::partition::{Facts, Partition, PathsRef, scan};
 use orrery_model::Result;
-use orrery_sql::Path;
-use orrery_storage::Snapshot;
+use orrery_sql::{IndexedScore, Nearest, Path};
+use orrery_storage::{Direction, Snapshot};
 use std::sync::Arc;
 
 /// The index of a partition.
@@ -19,6 +19,7 @@ pub(crate) struct IndexView<'a> {
     /// The policies that the index entries follow: several while a reindex runs.
     policies: Vec<Arc<Policy>>,
     paths: PathsRef<'a>,
+    snapshot: &'a dyn Snapshot,
 }
 
 impl<'a> IndexView<'a> {
@@ -30,7 +31,7 @@ impl<'a> IndexView<'a> {
     pub(crate) fn of(
         partition: &'a Partition,
         facts: &Facts,
-        snapshot: &dyn Snapshot,
+        snapshot: &'a dyn Snapshot,
         policies: &Policies,
     ) -> Result<Option<Self>> {
         let newest = Arc::clone(&policies.newest.1);
@@ -49,6 +50,7 @@ impl<'a> IndexView<'a> {
         Ok(Some(IndexView {
             policies,
             paths: partition.paths(snapshot)?,
+            snapshot,
         }))
     }
 
@@ -80,22 +82,51 @@ impl<'a> IndexView<'a> {
         Some((index.grid, self.paths.find_derived(&index.text)))
     }
 
-    /// Returns the vector index of a path with its path number, if all policies have the index. The
-    /// path number is `None` if no item has a vector there.
-    pub(crate) fn vectors(&self, path: &Path) -> Option<(&VectorIndex, Option<PathNumber>)> {
+    /// Returns the name and the path number of the index that has the entries for a score, if all
+    /// policies have the index. The path number is `None` if no item has an entry.
+    pub(crate) fn scores(&self, score: &IndexedScore) -> Option<(&str, Option<PathNumber>)> {
+        match score {
+            IndexedScore::Vector(nearest) => self.vectors(nearest),
+            IndexedScore::Text(score) => self.texts(&score.path, &score.language),
+        }
+    }
+
+    fn vectors(&self, nearest: &Nearest) -> Option<(&str, Option<PathNumber>)> {
+        let path = steps(&nearest.path);
+        let (first, others) = self.policies.split_first()?;
+        let mut indexes = first.stored_vectors().iter();
+        let index = indexes.find(|index| {
+            index.path == path
+                && index.data_type == nearest.data_type
+                && index.dimensions == nearest.dimensions()
+        })?;
+        for policy in others {
+            let mut others = policy.stored_vectors().iter();
+            others.find(|other| other.text == index.text)?;
+        }
+        Some((&index.text, self.paths.find_derived(&index.text)))
+    }
+
+    /// Returns the name and the path number of the full-text index over the texts of a language at
+    /// a path, if all policies have the index and it has all texts of the partition.
+    pub(crate) fn texts(&self, path: &Path, language: &str) -> Option<(&str, Option<PathNumber>)> {
         let path = steps(path);
         let (first, others) = self.policies.split_first()?;
-        let index = first
-            .stored_vectors()
-            .iter()
-            .find(|index| index.path == path)?;
+        let mut indexes = first.stored_texts().iter();
+        let index = indexes.find(|index| index.path == path && index.language == language)?;
         for policy in others {
-            let has_index = |other: &VectorIndex| other.text == index.text;
-            if !policy.stored_vectors().iter().any(has_index) {
+            let mut others = policy.stored_texts().iter();
+            others.find(|other| other.text == index.text)?;
+        }
+        let number = self.paths.find_derived(&index.text);
+        if let Some(number) = number {
+            let left_out = keys::words(number, LEFT_OUT);
+            let mut left_out = scan(self.snapshot, &left_out, Direction::Forward);
+            if left_out.next().is_some() {
                 return None;
             }
         }
-        Some((index, self.paths.find_derived(&index.text)))
+        Some((&index.text, number))
     }
 
     /// Returns the composite indexes that all policies have, with their path numbers. The number is

@@ -4,8 +4,8 @@
 //! 1. [`plan`] descends through AND and OR and plans a lookup for each part that the index can
 //!    answer.
 //! 2. `plan_term` asks `value_ranges` for the encoded values that a test accepts, and prefixes them
-//!    with the number of the path. `plan_spatial` asks the grid of a spatial index,
-//!    [`plan_composite`] a composite index.
+//!    with the number of the path. `plan_spatial` asks the grid of a spatial index, `plan_stem` a
+//!    full-text index, [`plan_composite`] a composite index.
 //! 3. `combine` joins the parts: [`Lookup::Any`] for OR, [`Lookup::All`] for AND.
 //! 4. The planner in `query/access.rs` counts the entries of each lookup ([`Lookup::count`]) and
 //!    chooses one.
@@ -175,6 +175,9 @@ fn plan_term(
     if let Test::Near { geometry, distance } = test {
         return plan_spatial(index, path, test, geometry, *distance);
     }
+    if let Test::HasStem { language, stem } = test {
+        return plan_stem(index, path, test, language, stem, is_exact);
+    }
     if !is_answerable(test) || !index.covers(path) {
         return None;
     }
@@ -206,6 +209,35 @@ fn plan_term(
         term,
         composite: None,
         is_selective: is_selective(test) || scans_strings,
+        text,
+    })
+}
+
+/// Returns the lookup in a full-text index for the texts with a word of a stem.
+fn plan_stem(
+    index: &IndexView<'_>,
+    path: &Path,
+    test: &Test,
+    language: &str,
+    stem: &str,
+    is_exact: bool,
+) -> Option<PlannedLookup> {
+    let (_, number) = index.texts(path, language)?;
+    let text = format!("text {path} {test}");
+    let Some(number) = number else {
+        return Some(PlannedLookup::nothing(text, 1));
+    };
+    Some(PlannedLookup {
+        lookup: Lookup::Entries {
+            ranges: vec![keys::words(number, stem.as_bytes())],
+            is_single_value: true,
+            string_test: None,
+        },
+        is_exact,
+        seeks: 1,
+        term: None,
+        composite: None,
+        is_selective: true,
         text,
     })
 }

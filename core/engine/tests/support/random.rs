@@ -118,6 +118,30 @@ fn vector() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Returns texts of few words, and some values that are none.
+fn words() -> impl Strategy<Value = String> {
+    let word = select(vec!["red", "rods", "Rod", "the", "radar", "rowing", "row"]);
+    prop_oneof![
+        8 => prop::collection::vec(word, 0..6)
+            .prop_map(|words| Json::from(words.join(" ")).to_text()),
+        1 => select(vec!["7", "null", "[\"red\"]"]).prop_map(str::to_owned),
+    ]
+}
+
+/// Returns search terms: words, phrases, words that texts lack, stop words, and fuzzy words.
+fn search_term() -> impl Strategy<Value = &'static str> {
+    select(vec![
+        "'red'",
+        "'rod'",
+        "'rows'",
+        "'red rod'",
+        "'row the radar'",
+        "'green'",
+        "'the'",
+        "{'term':'rad','distance':1}",
+    ])
+}
+
 /// Returns the members of an item except `id` and `pk`, each with a leading comma.
 pub(crate) fn members() -> impl Strategy<Value = String> {
     let member = |name: &'static str, value: BoxedStrategy<String>| {
@@ -148,8 +172,9 @@ pub(crate) fn members() -> impl Strategy<Value = String> {
         prop::option::weighted(0.4, geometry())
             .prop_map(|v| v.map_or_else(String::new, |v| format!(",\"g\":{v}"))),
         member("v", vector().boxed()),
+        member("s", words().boxed()),
     )
-        .prop_map(|(a, b, n, t, o, odd, g, v)| [a, b, n, t, o, odd, g, v].concat())
+        .prop_map(|(a, b, n, t, o, odd, g, v, s)| [a, b, n, t, o, odd, g, v, s].concat())
 }
 
 /// A policy that includes scalar paths only, although items have arrays and objects there as well.
@@ -231,8 +256,11 @@ fn composites() -> impl Strategy<Value = Vec<Vec<(&'static str, bool)>>> {
 const SPATIAL: &str = r#""spatialIndexes":[
     {"path":"/g/*","types":["Point","LineString","Polygon","MultiPolygon"]}],"#;
 
-/// The vector index, added to policies with up to two composite indexes.
-const VECTORS: &str = r#""vectorIndexes":[{"path":"/v","type":"flat"}],"#;
+/// The vector and full-text indexes, added to policies with up to two composite indexes.
+const SEARCH: &str = concat!(
+    r#""vectorIndexes":[{"path":"/v","type":"flat"}],"#,
+    r#""fullTextIndexes":[{"path":"/s"}],"#,
+);
 
 fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>)) -> String {
     let part = |(path, ascending): &(&str, bool)| {
@@ -256,7 +284,7 @@ fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>
         comma.to_owned()
     };
     let comma = match composites.len() {
-        0..=2 => format!("{comma}{VECTORS}"),
+        0..=2 => format!("{comma}{SEARCH}"),
         _ => comma,
     };
     format!(
@@ -341,6 +369,11 @@ fn condition() -> impl Strategy<Value = String> {
         1 => (compare(), scalar())
             .prop_map(|(op, v)| format!("EXISTS(SELECT VALUE e FROM e IN c.t WHERE e {op} {v})")),
         1 => path().prop_map(str::to_owned),
+        2 => (
+            select(vec!["FullTextContainsAll", "FullTextContainsAny"]),
+            prop::collection::vec(search_term(), 1..3),
+        )
+            .prop_map(|(f, terms)| format!("{f}(c.s, {})", terms.join(", "))),
         1 => path().prop_map(|p| format!("{p} % 2 = 0")),
         1 => (select(vec!["ST_WITHIN", "ST_INTERSECTS"]), geometry(), any::<bool>())
             .prop_map(|(f, g, is_constant_first)| match is_constant_first {
@@ -543,6 +576,41 @@ fn vector_query() -> impl Strategy<Value = RandomQuery> {
     )
 }
 
+/// Returns a query in the order of the score of a text, as client plans have it.
+fn text_query() -> impl Strategy<Value = RandomQuery> {
+    let terms = prop::collection::vec(search_term(), 1..3);
+    (1..12usize, filter(), terms).prop_map(|(top, filter, terms)| {
+        let hits = vec!["2"; terms.len()].join(",");
+        RandomQuery {
+            text: format!(
+                "SELECT TOP {top} VALUE c.id FROM c{filter} \
+                 ORDER BY _FullTextScore(c.s, [{}], 20, 60, [{hits}]) DESC",
+                terms.join(",")
+            ),
+            order: vec![("c.gone", true)],
+        }
+    })
+}
+
+/// Returns a query with ORDER BY RANK.
+fn ranked_query() -> impl Strategy<Value = RandomQuery> {
+    let text = || {
+        prop::collection::vec(search_term(), 1..3)
+            .prop_map(|terms| format!("FullTextScore(c.s, {})", terms.join(", ")))
+    };
+    let vector = || vector().prop_map(|v| format!("VectorDistance(c.v, {v})"));
+    let rank = prop_oneof![
+        2 => text(),
+        3 => (text(), vector()).prop_map(|(text, vector)| format!("RRF({text}, {vector})")),
+        1 => (text(), text()).prop_map(|(a, b)| format!("RRF({a}, {b}, [2, 1])")),
+        1 => (text(), vector()).prop_map(|(text, vector)| format!("RRF({text}, {vector}, [1, -1])")),
+    ];
+    (1..12usize, filter(), rank).prop_map(|(top, filter, rank)| RandomQuery {
+        text: format!("SELECT TOP {top} c.id, c.s FROM c{filter} ORDER BY RANK {rank}"),
+        order: Vec::new(),
+    })
+}
+
 /// Returns a random query.
 pub(crate) fn random_query() -> impl Strategy<Value = RandomQuery> {
     prop_oneof![
@@ -550,5 +618,7 @@ pub(crate) fn random_query() -> impl Strategy<Value = RandomQuery> {
         2 => aggregate_query(),
         1 => one_path_query(),
         2 => vector_query(),
+        1 => text_query(),
+        2 => ranked_query(),
     ]
 }

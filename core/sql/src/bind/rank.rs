@@ -7,13 +7,14 @@
 //! ```
 
 use super::projection::first_aggregate;
-use super::search::{FULL_TEXT_SCORE, MAX_SCORE, built_in_call, text_constant};
+use super::search::{MAX_SCORE, built_in_call, text_constant};
 use super::{Binder, BoundExpr};
 use crate::bound::{Component, Expr, Ranking};
 use crate::error::QueryError;
 use crate::full_text::{Analyzer, Term};
 use crate::functions::vector::VECTOR_SCORE;
 use crate::functions::{self, Implementation};
+use crate::indexed_score::FULL_TEXT_SCORE;
 use crate::syntax::ast::{self, Collection, Kind};
 use crate::syntax::build;
 use orrery_model::json::Json;

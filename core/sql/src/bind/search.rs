@@ -10,14 +10,12 @@ use crate::error::QueryError;
 use crate::full_text::DEFAULT_LANGUAGE;
 use crate::functions::vector::VECTOR_SCORE;
 use crate::functions::{self, Function, Implementation};
+use crate::indexed_score::{FULL_TEXT_SCORE, IndexedScore};
 use crate::seams::VectorPath;
 use crate::syntax::ast::{self, Kind};
-use crate::vectors::{DataType, DistanceFunction, Nearest};
+use crate::vectors::{DataType, DistanceFunction};
 use orrery_model::Object;
 use orrery_model::json::Json;
-
-/// The internal function that computes the score of a text; client plans call it.
-pub(crate) const FULL_TEXT_SCORE: &str = "_FULLTEXTSCORE";
 
 const INVALID_EXACT: &str = "The third argument provided in the VectorDistance function is \
                              invalid. This value must be a boolean value set to either \"true\" \
@@ -197,9 +195,9 @@ impl Binder<'_> {
         // Undefined sorts below all numbers, which is last if descending. If ascending it is
         // replaced by the largest score, to be last as well.
         let descending = item.descending != Some(false);
-        let nearest = match (descending, distance) {
-            (true, Some(function)) => self.nearest(&score, function),
-            _ => None,
+        let indexed = match descending {
+            true => IndexedScore::of(&score, |expr| self.exact_path(expr)),
+            false => None,
         };
         let expr = if descending {
             score
@@ -215,28 +213,8 @@ impl Binder<'_> {
                 descending,
             },
             distance,
-            nearest,
+            score: indexed,
         }))
-    }
-
-    /// Returns the order of a bound call of the vector score, if one of its vectors is a path of
-    /// the vector policy and the other one a constant.
-    fn nearest(&self, score: &Expr, function: DistanceFunction) -> Option<Nearest> {
-        let Expr::Call { arguments, .. } = score else {
-            return None;
-        };
-        let [left, right, _, Expr::Constant(Some(data_type))] = &arguments[..] else {
-            return None;
-        };
-        let data_type = DataType::parse(data_type.as_str()?)?;
-        let (path, vector) = match (left, right) {
-            (path, Expr::Constant(Some(vector))) | (Expr::Constant(Some(vector)), path) => {
-                (path, vector)
-            }
-            _ => return None,
-        };
-        let path = self.vector_path(path)?.path.clone();
-        Nearest::new(path, vector, data_type, function)
     }
 }
 

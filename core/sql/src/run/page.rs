@@ -93,10 +93,10 @@ impl Query {
             return Ok(page.finish(&mut cx, None));
         }
 
-        // A source serves an order of paths, or of vectors. An aggregate has one row, which needs no
+        // A source serves an order of paths, or of a score. An aggregate has one row, which needs no
         // order, and groups are sorted after their last tuple.
         let is_servable =
-            self.nearest().is_some() || self.order.iter().all(|o| o.key.path.is_some());
+            self.order_score().is_some() || self.order.iter().all(|o| o.key.path.is_some());
         let is_served = source.is_ordered() && is_servable;
         let needs_sort = !self.order.is_empty() && self.block.grouping.is_none() && !is_served;
         if let Some(ranking) = &self.ranking {

@@ -13,7 +13,7 @@ use orrery_model::json::{Json, TypeRank, compare, parse};
 use orrery_sql::{
     Bounds, Candidate, Condition, Demand, Environment, Functions, MergeSupport, OrderKey, Page,
     Path, PlanRequest, PlanScope, Query, QueryError, ResumePoint, Source, Step, Test, ValueType,
-    VectorPath, Work,
+    VectorPath, Work, has_stem,
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -404,6 +404,9 @@ fn passes(test: &Test, value: &Json) -> bool {
             let wanted = orrery_sql::extents_within(geometry, false, *distance).unwrap_or_default();
             own.iter().any(|a| wanted.iter().any(|b| a.touches(b)))
         }
+        Test::HasStem { language, stem } => value
+            .as_str()
+            .is_some_and(|text| has_stem(language, text, stem)),
         Test::IsType(kind) => match kind {
             ValueType::Bool => value.as_bool().is_some(),
             ValueType::Number => value.as_f64().is_some(),

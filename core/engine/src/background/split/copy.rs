@@ -289,16 +289,18 @@ impl PartitionCopy {
             Kept::IndexEntry(path, ..) => {
                 let path = self.sources[at].path(self.merges, path)?;
                 let key = keys::with_path(key, path);
-                // A term is written once. A vector may be written again, with other components.
+                // A term is written once. Other entries may be written again, with another value.
                 let is_counted = match existed {
                     Some(existed) if keys::is_term(&key) => existed,
                     Some(_) => {
-                        target.forget_vector(path, &key)?;
+                        target.forget_entry(path, &key)?;
                         false
                     }
                     None => false,
                 };
-                target.count_entry(path, key.len() + value.len(), i64::from(!is_counted));
+                if !is_counted {
+                    target.count_entry(path, &key, value, 1);
+                }
                 target.writer.put(key, value.to_vec());
             }
             _ => target.writer.put(key.to_vec(), value.to_vec()),
@@ -330,10 +332,11 @@ impl PartitionCopy {
                     let path = self.sources[at].path(self.merges, path)?;
                     let key = keys::with_path(key, path);
                     if keys::is_term(&key) {
-                        let was_here = existed && (to.is_some() || target.has(&key)?);
-                        target.count_entry(path, key.len(), -i64::from(was_here));
+                        if existed && (to.is_some() || target.has(&key)?) {
+                            target.count_entry(path, &key, &[], -1);
+                        }
                     } else {
-                        target.forget_vector(path, &key)?;
+                        target.forget_entry(path, &key)?;
                     }
                     target.writer.delete(key);
                 }
@@ -477,18 +480,16 @@ impl Source {
 }
 
 impl Target {
-    /// Changes the count of the index entries of a path by `change`. `bytes` is the size of the row
-    /// of an entry.
-    fn count_entry(&mut self, path: PathNumber, bytes: usize, change: i64) {
+    /// Counts the row of an index entry once more, or once less if `sign` is -1.
+    fn count_entry(&mut self, path: PathNumber, key: &[u8], value: &[u8], sign: i64) {
         let at = path as usize;
         if self.entry_counts.len() <= at {
             self.entry_counts.resize(at + 1, 0);
         }
-        self.entry_counts[at] = self.entry_counts[at].saturating_add_signed(change);
-        self.counters.index_bytes = self
-            .counters
-            .index_bytes
-            .saturating_add_signed(change * bytes as i64);
+        let entries = sign * keys::entries_counted(key, value);
+        self.entry_counts[at] = self.entry_counts[at].saturating_add_signed(entries);
+        let bytes = sign * (key.len() + value.len()) as i64;
+        self.counters.index_bytes = self.counters.index_bytes.saturating_add_signed(bytes);
     }
 
     /// Returns true if a row is copied and durable.
@@ -497,11 +498,12 @@ impl Target {
         Ok(row.map_err(storage_failure)?.is_some())
     }
 
-    /// Takes a vector out of the counts if it was copied. Rows of earlier rounds are durable by now.
-    fn forget_vector(&mut self, path: PathNumber, key: &[u8]) -> Result<()> {
+    /// Takes an index entry out of the counts if it was copied. Rows of earlier rounds are durable by
+    /// now.
+    fn forget_entry(&mut self, path: PathNumber, key: &[u8]) -> Result<()> {
         let row = self.writer.snapshot()?.get(key).map_err(storage_failure)?;
-        if let Some(vector) = row {
-            self.count_entry(path, key.len() + vector.len(), -1);
+        if let Some(value) = row {
+            self.count_entry(path, key, &value, -1);
         }
         Ok(())
     }
