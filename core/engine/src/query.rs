@@ -55,8 +55,8 @@
 //! | `lookup`, `checks` | index lookups, and checks of single items against the index |
 //! | `posting` | index entries and references to items, with their positions |
 //! | `walk`, `values` | walks along an index in order; distinct values from an index |
-//! | `score_walk`, `text_scores` | walks by the scores of vectors and texts, the best first |
-//! | `ranked` | the items that decide ORDER BY RANK |
+//! | `score_walk`, `text_hits` | walks by the scores of vectors and texts, the best first |
+//! | `ranked`, `totals` | the items that decide ORDER BY RANK; the statistics of texts |
 //! | `index_view` | the parts of the index that can be asked in a snapshot |
 //! | `cursor`, `source` | items of one partition; items of all partitions |
 //! | `merge`, `contest` | partitions merged in order; the choice between a walk and a sort |
@@ -91,8 +91,9 @@ mod scope;
 mod score_walk;
 mod slots;
 mod source;
-mod text_scores;
+mod text_hits;
 mod token;
+mod totals;
 mod values;
 mod walk;
 

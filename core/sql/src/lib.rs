@@ -81,6 +81,7 @@ mod run;
 mod seams;
 mod spatial;
 mod syntax;
+mod totals;
 mod value;
 mod vectors;
 
@@ -108,4 +109,5 @@ pub use seams::{
 };
 pub use spatial::{Extent, extents, extents_within};
 pub use syntax::{CountOfRows, QueryForm, QueryTemplate, Slot, SlotUse};
+pub use totals::Total;
 pub use vectors::{DataType, DistanceFunction, Nearest, VECTORS_AT_ONCE, stored_vector};

@@ -16,6 +16,7 @@ use crate::run::rank::pool_size;
 use crate::run::write::ItemSlots;
 use crate::seams::{Environment, ResumePoint};
 use crate::syntax::{parse, print};
+use crate::totals::{Total, totals_of};
 use orrery_model::json::Json;
 
 /// A compiled query. It can run any number of times, on any number of threads.
@@ -28,6 +29,8 @@ pub struct Query {
     ranked_scores: Vec<IndexedScore>,
     /// The mappings of the frames that a tuple consists of.
     frames: Vec<Mapping>,
+    /// The aggregates, if the source may know all of them.
+    pub(crate) totals: Vec<Total>,
     /// The text of the query for the statistics that the ranking needs.
     statistics_query: Option<String>,
     has_statistics: bool,
@@ -150,6 +153,7 @@ impl Query {
         } else {
             Demand::Items
         };
+        let totals = totals_of(&block, &frames);
         let max_rows = match (top, limit) {
             (Some(top), Some(limit)) => Some(top.min(limit)),
             (top, limit) => top.or(limit),
@@ -164,6 +168,7 @@ impl Query {
             order,
             ranking,
             ranked_scores: Vec::new(),
+            totals,
             frames,
             statistics_query: None,
             has_statistics: false,

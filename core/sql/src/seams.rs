@@ -9,6 +9,7 @@
 use crate::condition::Path;
 use crate::error::QueryError;
 use crate::run::stopwatch::Clock;
+use crate::totals::Total;
 use bytes::Bytes;
 use orrery_model::json::Json;
 use std::collections::HashSet;
@@ -85,6 +86,15 @@ pub trait Source {
     /// query that needs counted values ([`crate::NeededValues::Counted`]).
     fn copies(&self) -> u64 {
         1
+    }
+
+    /// Returns each of some aggregates over all items, if the source knows all of them without the
+    /// items. Called before the first candidate is taken, if at all.
+    ///
+    /// # Errors
+    /// [`QueryError::Source`] with the error of the store.
+    fn totals(&mut self, _totals: &[Total]) -> Result<Option<Vec<u64>>, QueryError> {
+        Ok(None)
     }
 
     /// Returns true if finding candidates has cost as much as one page may cost. A query that

@@ -18,7 +18,7 @@
 
 use super::partition_query::PartitionQuery;
 use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
-use super::text_scores::TextScores;
+use super::text_hits::TextHits;
 use crate::errors::storage_failure;
 use crate::index::texts::EVERY_TEXT;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
@@ -225,15 +225,20 @@ impl ScoreWalk {
                 vectors.read(snapshot, &range, query, &mut entries)
             }
             IndexedScore::Text(score) => {
-                let scores = TextScores::open(snapshot, path, score);
-                scores.for_each(|scored, read| {
-                    entries.words += read;
+                let hits = TextHits::open(snapshot, path, &score.terms);
+                hits.for_each(|text| {
+                    entries.words += text.entries;
                     if entries.words.is_multiple_of(CHECK_INTERVAL) {
                         (query.check_point)()?;
                     }
-                    let is_in_scope = prefix.is_none_or(|prefix| prefix == scored.epk_prefix);
-                    if scored.score > 0.0 && is_in_scope {
-                        take(scored);
+                    let is_in_scope = prefix.is_none_or(|prefix| prefix == text.epk_prefix);
+                    let value = score.score(text.length, text.hits);
+                    if value > 0.0 && is_in_scope {
+                        take(Scored {
+                            score: value,
+                            number: text.number,
+                            epk_prefix: text.epk_prefix,
+                        });
                     }
                     Ok(())
                 })

@@ -12,6 +12,7 @@ use super::merge::Merge;
 use super::partition_query::{FixedOrder, PartitionQuery};
 use super::position::{QueryPosition, RangePart};
 use super::posting::{IndexPosition, Posting};
+use super::totals::{PartitionTotals, partition_totals};
 use crate::catalog::Container;
 use crate::errors::storage_failure;
 use crate::index::policy::Composite;
@@ -21,7 +22,7 @@ use crate::partition::{Facts, Partition};
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
-use orrery_sql::{Candidate, Clock, QueryError, Source, Stopwatch};
+use orrery_sql::{Candidate, Clock, QueryError, Source, Stopwatch, Total};
 use orrery_storage::Snapshot;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -94,6 +95,8 @@ pub(crate) struct Candidates<'a> {
     copies: u64,
     lookup_time: Duration,
     loads: Stopwatch<'a>,
+    /// The work for aggregates that the index knew.
+    totals_work: Vec<PartitionWork>,
 }
 
 impl<'a> Candidates<'a> {
@@ -131,6 +134,7 @@ impl<'a> Candidates<'a> {
             copies: 1,
             lookup_time: Duration::ZERO,
             loads: Stopwatch::default(),
+            totals_work: Vec::new(),
         };
         // A merge compares the first candidates of all partitions, so all cursors are opened at
         // once.
@@ -346,9 +350,51 @@ impl<'a> Candidates<'a> {
         Cursor::open(self.container, snapshot, query, path, after)
     }
 
+    /// Returns some aggregates over all items, if the index of each target knows them.
+    fn totals_of_targets(&mut self, wanted: &[Total]) -> Result<Option<Vec<u64>>> {
+        let mut sums = vec![0; wanted.len()];
+        let mut works = Vec::with_capacity(self.targets.len());
+        for target in self.targets {
+            let sees_all_items = self.query.key.is_none()
+                && target.within.is_none()
+                && target.visible.is_everything();
+            if !sees_all_items {
+                return Ok(None);
+            }
+            let totals = partition_totals(
+                target.partition,
+                &target.facts,
+                target.snapshot,
+                self.query.policies,
+                wanted,
+                self.query.check_point,
+            )?;
+            let Some(PartitionTotals { totals, entries }) = totals else {
+                return Ok(None);
+            };
+            for (sum, total) in sums.iter_mut().zip(totals) {
+                *sum += total;
+            }
+            works.push(PartitionWork {
+                range: target.partition.id,
+                work: QueryWork {
+                    seeks: wanted.len() as u64,
+                    walked_entries: entries,
+                    ..QueryWork::default()
+                },
+                first_loaded: None,
+                compared: Compared::default(),
+                explanation: "statistics of texts".to_owned(),
+                composite: None,
+            });
+        }
+        self.totals_work = works;
+        Ok(Some(sums))
+    }
+
     /// Returns the work in each partition that was read.
-    pub(crate) fn work(&self) -> Vec<PartitionWork> {
-        let mut all = Vec::new();
+    pub(crate) fn work(&mut self) -> Vec<PartitionWork> {
+        let mut all = std::mem::take(&mut self.totals_work);
         for (target, cursor) in self.targets.iter().zip(&self.cursors) {
             if let Some(cursor) = cursor {
                 let path = cursor.access();
@@ -501,6 +547,11 @@ impl Source for Candidates<'_> {
 
     fn copies(&self) -> u64 {
         self.copies
+    }
+
+    fn totals(&mut self, wanted: &[Total]) -> std::result::Result<Option<Vec<u64>>, QueryError> {
+        let totals = self.totals_of_targets(wanted);
+        totals.map_err(|error| QueryError::Source(Box::new(error)))
     }
 
     fn is_page_budget_spent(&self) -> bool {

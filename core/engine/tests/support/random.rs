@@ -592,6 +592,24 @@ fn text_query() -> impl Strategy<Value = RandomQuery> {
     })
 }
 
+/// Returns the query for the statistics of texts, as client plans have it.
+fn statistics_query() -> impl Strategy<Value = RandomQuery> {
+    prop::collection::vec(search_term(), 1..3).prop_map(|terms| {
+        let mut hits = Vec::new();
+        for term in terms {
+            hits.push(format!("COUNTIF(FullTextContains(c.s, {term}))"));
+        }
+        RandomQuery {
+            text: format!(
+                "SELECT COUNT(1) AS documentCount, [{{totalWordCount: \
+                 SUM(_FullTextWordCount(c.s)), hitCounts: [{}]}}] AS fullTextStatistics FROM c",
+                hits.join(", ")
+            ),
+            order: Vec::new(),
+        }
+    })
+}
+
 /// Returns a query with ORDER BY RANK.
 fn ranked_query() -> impl Strategy<Value = RandomQuery> {
     let text = || {
@@ -619,6 +637,7 @@ pub(crate) fn random_query() -> impl Strategy<Value = RandomQuery> {
         1 => one_path_query(),
         2 => vector_query(),
         1 => text_query(),
+        1 => statistics_query(),
         2 => ranked_query(),
     ]
 }

@@ -74,14 +74,6 @@ impl TextScore {
         })
     }
 
-    /// Returns the distinct stems of all terms.
-    pub fn stems(&self) -> Vec<&str> {
-        let mut stems: Vec<&str> = self.terms.iter().flatten().map(String::as_str).collect();
-        stems.sort_unstable();
-        stems.dedup();
-        stems
-    }
-
     /// Returns the score of a text of `length` words in which each term occurs `hits` times.
     pub fn score(&self, length: u64, hits: Vec<u64>) -> f64 {
         let statistics = Statistics {

@@ -222,6 +222,13 @@ impl<'q> Collector<'q> {
         Ok(true)
     }
 
+    /// Adds what each aggregate of a query without GROUP BY counts or sums over all tuples.
+    pub(crate) fn add_totals(&mut self, totals: &[u64]) {
+        if let Some(groups) = &mut self.groups {
+            groups.add_totals(totals);
+        }
+    }
+
     /// Passes the rows of the groups to `sink`, after the last tuple.
     pub(crate) fn finish(
         &mut self,

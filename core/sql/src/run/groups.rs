@@ -93,6 +93,21 @@ impl Groups {
         Ok(())
     }
 
+    /// Adds what each aggregate of the only group counts or sums over all tuples.
+    pub(crate) fn add_totals(&mut self, totals: &[u64]) {
+        let Some(group) = self.groups.first_mut() else {
+            return;
+        };
+        for (state, total) in group.states.iter_mut().zip(totals) {
+            match state {
+                State::Count(count) | State::CountIf(count) => *count += total,
+                State::Sum { sum, .. } => *sum += *total as f64,
+                // No other aggregate is a total.
+                _ => {}
+            }
+        }
+    }
+
     /// Returns the index of the group of a tuple, which is created with its first tuple.
     fn group_of(
         &mut self,

@@ -395,9 +395,19 @@ impl Query {
             has_more = !page.push(Bytes::from(row), true)?;
             Ok(!has_more)
         };
-        let goes_on = self.for_each_tuple(&mut candidates, cx, &mut |cx, tuple| {
-            collector.add_tuple(cx, tuple, &mut sink)
-        })?;
+        let totals = match self.totals.is_empty() || !start.state.is_empty() {
+            true => None,
+            false => candidates.source.totals(&self.totals)?,
+        };
+        let goes_on = match totals {
+            Some(totals) => {
+                collector.add_totals(&totals);
+                true
+            }
+            None => self.for_each_tuple(&mut candidates, cx, &mut |cx, tuple| {
+                collector.add_tuple(cx, tuple, &mut sink)
+            })?,
+        };
 
         // Out of time: only an aggregate without GROUP BY can continue from its partial state.
         if candidates.is_stopped {

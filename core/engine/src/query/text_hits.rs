@@ -1,16 +1,14 @@
-//! The scores of the texts that have a word of a query, from the entries of a full-text index.
+//! The texts that have a word of a query, from the entries of a full-text index.
 //!
 //! The entries of each stem are in natural order, so the lists of all stems are merged: each step
-//! takes the entries of one text, counts the terms in it, and computes the score.
+//! takes the entries of one text and counts the terms in it.
 
 use super::posting::damaged_row;
-use super::score_walk::Scored;
 use crate::index::texts::{StemPlaces, words_of};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
 use bytes::Bytes;
 use orrery_model::Result;
-use orrery_sql::TextScore;
 use orrery_storage::{Direction, Snapshot};
 
 /// An entry of a stem.
@@ -44,19 +42,37 @@ impl StemList<'_> {
     }
 }
 
+/// A text with a word of a query.
+pub(super) struct TextHit {
+    pub number: ItemNumber,
+    pub epk_prefix: EpkPrefix,
+    /// Number of words of the text.
+    pub length: u64,
+    /// Occurrences of each term.
+    pub hits: Vec<u64>,
+    /// Entries that were read for the text.
+    pub entries: u64,
+}
+
 /// The texts with a word of a query.
-pub(super) struct TextScores<'a> {
-    score: &'a TextScore,
+pub(super) struct TextHits<'a> {
     lists: Vec<StemList<'a>>,
     /// The lists of the stems of each term, in their order.
     terms: Vec<Vec<usize>>,
+    /// The stem of each list.
     stems: Vec<&'a str>,
 }
 
-impl<'a> TextScores<'a> {
-    /// Opens the entries of the stems of a score, in the index with the number `path`.
-    pub(super) fn open(snapshot: &'a dyn Snapshot, path: PathNumber, score: &'a TextScore) -> Self {
-        let stems = score.stems();
+impl<'a> TextHits<'a> {
+    /// Opens the entries of the stems of some terms, in the index with the number `path`.
+    pub(super) fn open(
+        snapshot: &'a dyn Snapshot,
+        path: PathNumber,
+        terms: &'a [Vec<String>],
+    ) -> Self {
+        let mut stems: Vec<&str> = terms.iter().flatten().map(String::as_str).collect();
+        stems.sort_unstable();
+        stems.dedup();
         let mut lists = Vec::with_capacity(stems.len());
         for stem in &stems {
             let range = keys::words(path, stem.as_bytes());
@@ -66,27 +82,22 @@ impl<'a> TextScores<'a> {
             });
         }
         let place = |stem: &String| stems.binary_search(&stem.as_str()).ok();
-        let mut terms = Vec::with_capacity(score.terms.len());
-        for term in &score.terms {
-            terms.push(term.iter().filter_map(place).collect());
+        let mut lists_of_terms = Vec::with_capacity(terms.len());
+        for term in terms {
+            lists_of_terms.push(term.iter().filter_map(place).collect());
         }
-        TextScores {
-            score,
+        TextHits {
             lists,
-            terms,
+            terms: lists_of_terms,
             stems,
         }
     }
 
-    /// Calls `take` with each text in natural order and the number of entries that were read for
-    /// the text.
+    /// Calls `take` with each text in natural order.
     ///
     /// # Errors
     /// 500 if the store cannot be read or an entry is damaged; those of `take`.
-    pub(super) fn for_each(
-        mut self,
-        mut take: impl FnMut(Scored, u64) -> Result<()>,
-    ) -> Result<()> {
+    pub(super) fn for_each(mut self, mut take: impl FnMut(TextHit) -> Result<()>) -> Result<()> {
         for list in &mut self.lists {
             list.advance()?;
         }
@@ -96,26 +107,24 @@ impl<'a> TextScores<'a> {
                 return Ok(());
             };
             let (number, epk_prefix) = (first.number, first.epk_prefix);
-            let mut length = &first.value[..];
-            let length = StemPlaces::read_length(&mut length).ok_or_else(damaged_row)?;
-            let score = self.score.score(length, self.hits(number)?);
-            let mut read = 0;
+            let mut value = &first.value[..];
+            let length = StemPlaces::read_length(&mut value).ok_or_else(damaged_row)?;
+            let hits = self.hits(number)?;
+            let mut entries = 0;
             for list in &mut self.lists {
-                if list
-                    .next
-                    .as_ref()
-                    .is_some_and(|entry| entry.number == number)
-                {
+                let is_of_text = list.next.as_ref().is_some_and(|next| next.number == number);
+                if is_of_text {
                     list.advance()?;
-                    read += 1;
+                    entries += 1;
                 }
             }
-            let scored = Scored {
-                score,
+            take(TextHit {
                 number,
                 epk_prefix,
-            };
-            take(scored, read)?;
+                length,
+                hits,
+                entries,
+            })?;
         }
     }
 
