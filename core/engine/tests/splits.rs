@@ -20,8 +20,13 @@ const HASH: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash
     "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/u"]}]},"defaultTtl":-1,
     "changeFeedPolicy":{"retentionDuration":60}}"#;
 const OLD_HASH: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"]}}"#;
-const LEVELS: &str =
-    r#"{"id":"items","partitionKey":{"paths":["/pk","/sub"],"kind":"MultiHash","version":2}}"#;
+const LEVELS: &str = r#"{"id":"items",
+    "partitionKey":{"paths":["/pk","/sub"],"kind":"MultiHash","version":2},
+    "vectorEmbeddingPolicy":{"vectorEmbeddings":[
+        {"path":"/v","dataType":"float32","dimensions":2,"distanceFunction":"euclidean"}]},
+    "fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t"}]},
+    "indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}],
+        "fullTextIndexes":[{"path":"/t"}]}}"#;
 
 /// Queries that are read page by page during splits and merges.
 const QUERIES: [&str; 4] = [
@@ -141,11 +146,16 @@ impl Run {
         let body = format!(
             concat!(
                 r#"{{"id":"{id}","pk":"p{}","sub":"s{}","n":{n},"u":{n},"parity":"{parity}","#,
-                r#""x{}":[{n},{{"y":1}}],"filler":"{filler}"{ttl}}}"#,
+                r#""x{}":[{n},{{"y":1}}],"v":[{},{}],"t":"w{} w{} {parity}","#,
+                r#""filler":"{filler}"{ttl}}}"#,
             ),
             if self.levels == 1 { item % 7 } else { item % 2 },
             item % 11,
             n % 9,
+            n % 50,
+            n % 7,
+            n % 3,
+            n % 5,
             id = id,
             n = n,
             parity = parity,
@@ -411,6 +421,9 @@ impl Run {
             one("SELECT VALUE COUNT(1) FROM c"),
             self.model.len().to_string()
         );
+        if self.levels > 1 {
+            self.check_search();
+        }
         let (_, usage) = engine.quota(container);
         assert!(
             usage.contains(&format!("documentsCount={};", self.model.len())),
@@ -428,6 +441,43 @@ impl Run {
                 .map(|text| number(&json(&text), "n"));
             assert_eq!(stored, self.model.get(&id).copied(), "{id}");
         }
+    }
+
+    /// Compares searches by the vector and full-text indexes with those by the items.
+    fn check_search(&self) {
+        let run = |scope: &Scope, text: &str| {
+            rows(self.engine(), &self.container, scope, &query(text), &[100]).expect("rows")
+        };
+        // Another data type needs the items.
+        let nearest = |options: &str| {
+            let order = format!("VectorDistance(c.v, [3,3], false, {{{options}}})");
+            let text = format!("SELECT TOP 20 VALUE c.id FROM c ORDER BY {order}");
+            run(&Scope::Everything, &text)
+        };
+        assert_eq!(nearest(""), nearest("'dataType':'float16'"));
+
+        let with_word = self.model.values().filter(|n| **n % 3 == 1 || **n % 5 == 1);
+        let text = "SELECT VALUE COUNT(1) FROM c WHERE FullTextContains(c.t, 'w1')";
+        assert_eq!(
+            run(&Scope::Everything, text),
+            [with_word.count().to_string()]
+        );
+
+        // Each text has three words.
+        let (ranges, _) = self
+            .engine()
+            .partition_key_ranges(&self.container)
+            .expect("ranges");
+        let mut words = 0;
+        for range in ranges {
+            let scope = Scope::Range {
+                id: range.id,
+                within: None,
+            };
+            let sum = run(&scope, "SELECT VALUE SUM(_FullTextWordCount(c.t)) FROM c");
+            words += sum[0].parse::<usize>().expect("a number");
+        }
+        assert_eq!(words, self.model.len() * 3);
     }
 
     /// Completes the current split or merge and all readers, and compares everything with the
