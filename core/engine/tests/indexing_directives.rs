@@ -4,8 +4,7 @@
 use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
-use orrery_storage::{Commit, Direction, MemoryStore, PartitionId, Store};
-use std::ops::Bound;
+use orrery_storage::{MemoryStore, Store};
 use std::sync::Arc;
 
 fn body(policy: &str) -> String {
@@ -111,39 +110,19 @@ fn queries_see_the_same_items_at_every_step_of_a_change_of_the_policy() {
     }
 }
 
-/// Rewrites the record of the container as an earlier version of the program had it under an
+/// Returns the record of the container as an earlier version of the program had it under an
 /// automatic policy. In the container, whose policy is not automatic, that version had the same
 /// index entries: none for items with the directive Exclude.
-fn write_record_of_earlier_version(store: &dyn Store) {
-    const CATALOG: PartitionId = PartitionId(0);
-    let snapshot = store.snapshot(CATALOG).expect("a snapshot");
-    let mut puts = Vec::new();
-    for row in snapshot.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
-        let (key, value) = row.expect("a row");
-        let text = String::from_utf8_lossy(&value);
-        if text.contains(r#""automatic":false"#) {
-            let text = text.replace(r#""automatic":false"#, r#""automatic":true"#);
-            let old = text.replace(r#","excludedSince":0"#, "");
-            assert_ne!(
-                old, text,
-                "the record names no generation for excluded items"
-            );
-            puts.push((key.to_vec(), old.into_bytes()));
-        }
-    }
-    assert_eq!(puts.len(), 1);
-    let lease = store.open(CATALOG).expect("a lease");
-    let lsn = snapshot.head().lsn;
-    let commit = Commit {
-        expect_lsn: lsn,
-        new_lsn: lsn + 1,
-        token: [7; 16],
-        puts,
-        ..Commit::default()
-    };
-    store.submit(&lease, commit).wait();
-    let head = store.snapshot(CATALOG).expect("a snapshot").head();
-    assert_eq!(head.lsn, lsn + 1, "the commit was refused");
+fn record_of_earlier_version(text: &str) -> Option<String> {
+    let text = text
+        .contains(r#""automatic":false"#)
+        .then(|| text.replace(r#""automatic":false"#, r#""automatic":true"#))?;
+    let old = text.replace(r#","excludedSince":0"#, "");
+    assert_ne!(
+        old, text,
+        "the record names no generation for excluded items"
+    );
+    Some(old)
 }
 
 #[test]
@@ -159,7 +138,7 @@ fn items_that_an_earlier_version_left_out_are_found_at_every_step_of_the_reindex
     check_seen(&bench.engine, &container, &["a", "c"]);
     drop((container, bench));
 
-    write_record_of_earlier_version(&*store);
+    rewrite_record(&*store, record_of_earlier_version);
     let bench = Bench::on(Arc::clone(&store) as Arc<dyn Store>, Profile::Modern, 4);
     let find = |engine: &Engine| engine.container(Id::Name("db"), Id::Name("items"));
     let container = find(&bench.engine).expect("a container");

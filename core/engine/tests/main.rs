@@ -32,6 +32,7 @@ mod query_metrics;
 mod read_many;
 mod refused_commits;
 mod scripts;
+mod search_entries;
 mod snapshots;
 mod splits;
 mod throughput;

@@ -11,7 +11,8 @@ use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json, Object, Rid};
 use orrery_script::{HostCommand, PoolOptions};
-use orrery_storage::{MemoryStore, Store};
+use orrery_storage::{Commit, Direction, MemoryStore, PartitionId, Store};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// The time at which every test begins, in milliseconds since 1970.
@@ -113,6 +114,34 @@ pub(crate) fn check_counters(engine: &Engine, container: &Container) {
         counted,
         counters(engine.partition_recount(container).expect("the rows"))
     );
+}
+
+/// Rewrites the one record of the catalog for which `rewritten` returns another text, with no engine
+/// on the store.
+#[track_caller]
+pub(crate) fn rewrite_record(store: &dyn Store, rewritten: impl Fn(&str) -> Option<String>) {
+    const CATALOG: PartitionId = PartitionId(0);
+    let snapshot = store.snapshot(CATALOG).expect("a snapshot");
+    let mut puts = Vec::new();
+    for row in snapshot.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+        let (key, value) = row.expect("a row");
+        if let Some(text) = rewritten(&String::from_utf8_lossy(&value)) {
+            puts.push((key.to_vec(), text.into_bytes()));
+        }
+    }
+    assert_eq!(puts.len(), 1);
+    let lease = store.open(CATALOG).expect("a lease");
+    let lsn = snapshot.head().lsn;
+    let commit = Commit {
+        expect_lsn: lsn,
+        new_lsn: lsn + 1,
+        token: [7; 16],
+        puts,
+        ..Commit::default()
+    };
+    store.submit(&lease, commit).wait();
+    let head = store.snapshot(CATALOG).expect("a snapshot").head();
+    assert_eq!(head.lsn, lsn + 1, "the commit was refused");
 }
 
 /// Parses a JSON object.
