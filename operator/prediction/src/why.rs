@@ -78,6 +78,8 @@ pub(crate) fn reasons(
         sum.seeks += work.seeks;
         sum.scan_terms += work.scan_terms;
         sum.walked_entries += work.walked_entries;
+        sum.compared_vectors += work.compared_vectors;
+        sum.compared_vector_bytes += work.compared_vector_bytes;
         sum.array_elements += work.array_elements;
         sum.udf_calls += work.udf_calls;
     }
@@ -197,12 +199,15 @@ impl ChargeFacts<'_> {
             "equality values looked up",
             "index values scanned",
             "index entries passed",
+            "vectors compared",
+            "bytes of vectors compared",
         ];
         let ru = self.ru(&names);
         let QueryWork {
             seeks,
             scan_terms,
             walked_entries,
+            compared_vectors,
             ..
         } = self.work;
         let mut said = Vec::new();
@@ -214,6 +219,9 @@ impl ChargeFacts<'_> {
         }
         if walked_entries > 0 {
             said.push(format!("passes {walked_entries} entries one by one"));
+        }
+        if compared_vectors > 0 {
+            said.push(format!("compares {compared_vectors} vectors"));
         }
         let text = format!("The query {} in the index.", joined(&said));
         let is_long = scan_terms + walked_entries > self.side.rows.saturating_mul(2).max(10);

@@ -294,6 +294,35 @@ test("items of a hierarchical key, and without a key, open", async (t) => {
   await page.getByText("/user = 5").waitFor();
 });
 
+test("the items with the nearest vectors are found from an item, and open", async (t) => {
+  const account = await owner();
+  const database = freshName("items-nearest");
+  await account.database(database);
+  await account.container(database, "c", "/pk", {
+    vectorEmbeddingPolicy: {
+      vectorEmbeddings: [{ path: "/v", dataType: "float32", dimensions: 2, distanceFunction: "cosine" }],
+    },
+    indexingPolicy: { vectorIndexes: [{ path: "/v", type: "flat" }] },
+  });
+  const vectors = { east: [1, 0], "north-east": [1, 1], north: [0, 1], west: [-1, 0] };
+  for (const [id, v] of Object.entries(vectors)) await account.item(database, "c", { id, pk: `key-${id}`, v });
+  await account.item(database, "c", { id: "nowhere", pk: "none" });
+  const page = await person(t, { path: `#/data/${database}/c/items` });
+  await open(page, "nowhere");
+  assert.equal(await page.getByRole("button", { name: /^Nearest items/ }).count(), 0);
+  await open(page, "east");
+  await page.getByRole("button", { name: "Nearest items by /v" }).click();
+  const list = page.getByRole("region", { name: "Nearest items" });
+  await list.getByText("north-east", { exact: true }).waitFor();
+  const found = await list.getByRole("link").allTextContents();
+  assert.deepEqual(found, ["north-east", "north", "west"]);
+  await list.getByText("0.7071").waitFor();
+  await list.getByText(/RU/).waitFor();
+  await assertAccessible(page, "nearest items");
+  await list.getByRole("link", { name: "north", exact: true }).click();
+  await page.getByRole("heading", { name: "north", exact: true }).waitFor();
+});
+
 test("a deleted item says so, and a server that went away loses nothing that was typed", async (t) => {
   const { account, database, path } = await prepared("items-gone", 1);
   const page = await person(t, { path });

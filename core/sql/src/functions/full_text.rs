@@ -1,7 +1,7 @@
 //! Full-text functions. The binder puts the language of the text before the arguments of each, so
 //! argument 0 is the language and argument 1 the text. The computations are in `src/full_text.rs`.
 
-use super::{ANY, Arguments, Function, Implementation, MeteredFunction, entry};
+use super::{ANY, Arguments, Function, Implementation, IndexUse, MeteredFunction, entry};
 use crate::error::QueryError;
 use crate::full_text::{Analyzer, Counts, Statistics, Term, count, score};
 use crate::run::frame::Context;
@@ -26,7 +26,8 @@ pub(super) const TABLE: &[Function] = &[
         (2, 2),
         "true if the text contains the word or phrase; {term, distance} is a fuzzy one",
         |cx, a| contains(cx, a, |hits| hits.iter().all(|count| *count > 0)),
-    ),
+    )
+    .index_use(IndexUse::Seek),
     full_text(
         &[
             "FULLTEXTCONTAINSALL",
@@ -36,7 +37,8 @@ pub(super) const TABLE: &[Function] = &[
         (2, ANY),
         "true if the text contains all of the words or phrases",
         |cx, a| contains(cx, a, |hits| hits.iter().all(|count| *count > 0)),
-    ),
+    )
+    .index_use(IndexUse::Seek),
     full_text(
         &[
             "FULLTEXTCONTAINSANY",
@@ -46,7 +48,8 @@ pub(super) const TABLE: &[Function] = &[
         (2, ANY),
         "true if the text contains any of the words or phrases",
         |cx, a| contains(cx, a, |hits| hits.iter().any(|count| *count > 0)),
-    ),
+    )
+    .index_use(IndexUse::Seek),
     rank(
         &["FULLTEXTSCORE", "FULLTEXT_SCORE"],
         "the BM25 score of the text for the words or phrases, in ORDER BY RANK only",

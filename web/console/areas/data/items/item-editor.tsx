@@ -30,6 +30,7 @@ import { keyOf } from "../logic/partition-key.ts";
 import { ConflictView } from "./conflict-view.tsx";
 import { DiffView } from "./diff-view.tsx";
 import { ItemFacts } from "./item-facts.tsx";
+import { NearestItems } from "./nearest-items.tsx";
 import { readItem, type PaneProps, type StoredItem } from "./item-pane.tsx";
 import { itemKey } from "./item-rows.ts";
 
@@ -208,6 +209,7 @@ export function ItemEditor(props: ItemEditorProps): JSX.Element {
         size="fill"
       />
       {base !== null && <ItemFacts {...{ database, container, definition }} stored={base} defaultTtl={props.defaultTtl} />}
+      {base !== null && <NearestItems key={base.etag} database={database} definition={props.whole} stored={base} />}
       {base === null && <p class="help">{bytes(new Blob([text]).size)}. The server adds its own properties.</p>}
       {isComparing && base && (
         <Dialog title="Save these changes" onClose={() => setComparing(false)} wide>

@@ -3,7 +3,7 @@
  * Leaves out: editing itself (`item-editor.tsx`). */
 
 import type { JSX } from "preact";
-import { items } from "../../../api/data.ts";
+import { items, type Container } from "../../../api/data.ts";
 import { ErrorView } from "../../../ui/error-view.tsx";
 import { useResource } from "../../../ui/resource.ts";
 import { Empty, Skeleton } from "../../../ui/states.tsx";
@@ -16,6 +16,11 @@ import { ItemEditor, type ItemEditorProps } from "./item-editor.tsx";
 export interface ItemPlace {
   readonly id: string;
   readonly keys: readonly KeyComponent[];
+}
+
+/** Returns the key of an item as links have it. */
+export function keyText(place: ItemPlace): string {
+  return JSON.stringify(place.keys.map((key) => (key === undefined ? {} : key)));
 }
 
 /** An item as the server has it: its text without system properties, and these apart. */
@@ -32,6 +37,8 @@ export interface PaneProps {
   readonly database: string;
   readonly container: string;
   readonly definition: KeyDefinition;
+  /** The whole definition of the container. */
+  readonly whole: Container;
   readonly defaultTtl: number | undefined;
   readonly readOnly: boolean;
   readonly onDirty: (isDirty: boolean) => void;

@@ -43,13 +43,19 @@ export function itemKey(id: string, keys: readonly KeyComponent[]): string {
 
 type Answer = Record<string, Json | undefined>;
 
+/** Returns the place of the item of a row with `id` and the levels of the key as `k0`…. */
+export function placeOfRow(row: Answer, levels: number): { id: string; keys: KeyComponent[] } {
+  const keys: KeyComponent[] = [];
+  for (let level = 0; level < levels; level++) keys.push(scalar(row[`k${level}`]));
+  return { id: String(row["id"]), keys };
+}
+
 function rowOf(value: Json, columns: PageColumns): ItemRow {
   const row = value as Answer;
   return {
-    id: String(row["id"]),
+    ...placeOfRow(row, columns.keys.length),
     etag: String(row["etag"]),
     ts: Number(row["ts"]),
-    keys: columns.keys.map((_, index) => scalar(row[`k${index}`])),
     picked: columns.picked.map((_, index) => row[`p${index}`]),
   };
 }

@@ -27,7 +27,7 @@ import { BulkDelete } from "./bulk-delete.tsx";
 import { ColumnsDialog, pickedColumns } from "./columns-dialog.tsx";
 import { FilterBar, FilterProblem } from "./filter-bar.tsx";
 import { ItemEditor } from "./item-editor.tsx";
-import { OpenItem, type ItemPlace, type PaneProps } from "./item-pane.tsx";
+import { keyText, OpenItem, type ItemPlace, type PaneProps } from "./item-pane.tsx";
 import { itemKey, useItemRows, type ItemRow } from "./item-rows.ts";
 
 /** Draws the tab. */
@@ -49,10 +49,6 @@ function placeOf(query: URLSearchParams, levels: number): ItemPlace | null {
   if (id === null || key === null) return null;
   const keys = typedKey(key, levels);
   return "problem" in keys ? null : { id, keys };
-}
-
-function keyText(place: ItemPlace): string {
-  return JSON.stringify(place.keys.map((key) => (key === undefined ? {} : key)));
 }
 
 function templateOf(definition: Container): string {
@@ -122,6 +118,7 @@ function Items(props: { readonly database: string; readonly definition: Containe
     database,
     container,
     definition: definition.partitionKey,
+    whole: definition,
     defaultTtl: definition.defaultTtl,
     readOnly,
     onDirty: (dirty) => {
