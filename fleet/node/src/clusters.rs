@@ -151,11 +151,11 @@ impl Clusters {
     ) -> Result<Option<Clusters>, NodeError> {
         let configs = read_file(file)?;
         let first = FirstCluster::open(file, &configs)?;
-        let lease_store = first.store();
+        let (lease_store, cluster) = (first.store(), first.name.clone());
         // Clients wait from the end of the leaseholder before until this node serves, so the
         // connections are made now.
         let prepared = prepare_placed(configs, first)?;
-        let Some(lease) = acquire(lease_store.clone(), terms, seat, context)? else {
+        let Some(lease) = acquire((lease_store.clone(), &cluster), terms, seat, context)? else {
             return Ok(None);
         };
         context.log(
@@ -368,23 +368,24 @@ pub fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, NodeError> {
     ClusterConfig::read_file(file).map_err(|error| NodeError::Usage(error.to_string()))
 }
 
-/// Waits until this node holds the lease of the account; `None` if the wait was cancelled.
+/// Waits until this node holds the lease of the account, which the cluster of this name has; `None`
+/// if the wait was cancelled.
 fn acquire(
-    store: Arc<dyn Store>,
+    (store, cluster): (Arc<dyn Store>, &str),
     terms: Terms,
     seat: &Arc<Seat>,
     context: &NodeContext,
 ) -> Result<Option<NodeLease>, NodeError> {
     let world = context.world.clone();
-    let report = report(context.clone(), seat.clone());
+    let report = report(context.clone(), seat.clone(), cluster.to_owned());
     let node = seat.node.clone();
     let wait = |pause| seat.claim.wait(pause);
     let lease = NodeLease::acquire(store, node, terms, world, report, wait);
     lease.map_err(|error| NodeError::Data(error.to_string()))
 }
 
-/// Returns the receiver of the news of the lease.
-fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
+/// Returns the receiver of the news of the lease, which the cluster of this name has.
+fn report(context: NodeContext, seat: Arc<Seat>, cluster: String) -> Report {
     let failures = RepeatedFailures::default();
     Arc::new(move |progress| match progress {
         // A program that only moves the data answers no requests, and may leave a copy that no
@@ -408,8 +409,11 @@ fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
         }
         Progress::Failed(cause) => {
             if failures.is_news(&cause, context.world.monotonic_ms()) {
-                let message = "the lease of this node cannot be read or renewed now; trying again";
-                context.log_with_cause(LogLevel::Warn, message, &cause);
+                let message = format!(
+                    "the lease of this node cannot be read or renewed in the cluster '{cluster}' \
+                     now; trying again"
+                );
+                context.log_with_cause(LogLevel::Warn, &message, &cause);
             }
         }
         Progress::Lost(Node { name, address }) => {

@@ -20,7 +20,7 @@ use crate::NodeError;
 pub struct FirstCluster {
     store: Arc<PostgresStore>,
     fleet: ClusterId,
-    name: String,
+    pub(super) name: String,
     pub(super) file: PathBuf,
 }
 
