@@ -179,6 +179,7 @@ impl Clusters {
             world: context.world.clone(),
             log: context.log.clone(),
             placed: placed.clone(),
+            members: seat.members.clone(),
             least_load,
         });
         Ok(Some(Clusters {

@@ -110,6 +110,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
             region,
             address: node.address.clone(),
             clusters,
+            clock_ahead_ms: 0,
         };
         let members = Members::new(own, context.world.clone());
         let client = nodes_client();

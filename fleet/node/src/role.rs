@@ -201,6 +201,8 @@ impl Seat {
         if let Some(before) = before.filter(|before| before.node != self.node) {
             self.members.forget(&before.node.name);
         }
+        // Its clock is the one that others are compared with from now on.
+        self.members.forget(&self.node.name);
         self.leaseholder.send_replace(Some(Leaseholder {
             node: self.node.clone(),
             key: Some(key.clone()),
@@ -360,6 +362,7 @@ mod tests {
             region: None,
             address: node.address.clone(),
             clusters: Vec::new(),
+            clock_ahead_ms: 0,
         };
         let members = Members::new(own, Arc::new(SeededWorld::new(0, 1)));
         Seat::new(node, members, nodes_client())

@@ -67,6 +67,10 @@ pub struct FleetNode {
     pub silent_ms: u64,
     /// True for the leaseholder.
     pub holds_lease: bool,
+    /// Milliseconds by which the clock of the node is ahead of that of the leaseholder.
+    pub clock_ahead_ms: i64,
+    /// A sentence about the clock of a node that may not hold the lease because of it.
+    pub wrong_clock: Option<String>,
 }
 
 /// Components of a server that has opened its data.

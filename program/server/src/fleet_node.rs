@@ -194,6 +194,8 @@ impl Fleet for OperatorFleet {
         let nodes = self.0.nodes().into_iter();
         nodes
             .map(|node| FleetNode {
+                clock_ahead_ms: node.facts.clock_ahead_ms,
+                wrong_clock: node.facts.wrong_clock(),
                 name: node.facts.name,
                 region: node.facts.region,
                 address: node.facts.address,

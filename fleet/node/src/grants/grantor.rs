@@ -14,6 +14,7 @@ use super::messages::{
 };
 use super::recaller::{Ended, Recaller};
 use crate::forward::not_leaseholder;
+use crate::roster::members::Members;
 use crate::{Given, NodesKey, Owner, PartitionLoad, Recall, Validity, next_assignment};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -24,10 +25,13 @@ use orrery_model::sync::{lock, pause, read, wait, write};
 use orrery_model::world::World;
 use orrery_placement::PlacedStore;
 use orrery_storage::{KnownHead, PartitionId, Store, StoreError};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
 
 /// The most milliseconds for which an owner owns its partitions after a poll. With a short lease
 /// they are fewer: four fifths of what is left of the lease.
@@ -65,6 +69,7 @@ pub struct Grantor {
     world: Arc<dyn World>,
     log: Arc<Log>,
     placed: Arc<PlacedStore>,
+    members: Arc<Members>,
     /// Set once the engine is open. The engine has a reference to this value.
     engine: OnceLock<Weak<Engine>>,
     recaller: Recaller,
@@ -97,6 +102,8 @@ struct State {
     numbers: HashMap<u64, Numbers>,
     /// The time at which partitions were given that may not be taken over yet.
     given_ms: HashMap<u64, u64>,
+    /// The names of the nodes whose clocks are wrong.
+    wrong_clocks: BTreeSet<String>,
     /// No partition is given any more.
     is_stopped: bool,
 }
@@ -126,6 +133,7 @@ pub(crate) struct GrantorOptions {
     pub(crate) world: Arc<dyn World>,
     pub(crate) log: Arc<Log>,
     pub(crate) placed: Arc<PlacedStore>,
+    pub(crate) members: Arc<Members>,
     pub(crate) least_load: Option<u64>,
 }
 
@@ -139,6 +147,7 @@ impl Grantor {
             world,
             log,
             placed,
+            members,
             least_load,
         } = options;
         let grantor = Arc::new(Grantor {
@@ -149,6 +158,7 @@ impl Grantor {
             world,
             log,
             placed: placed.clone(),
+            members,
             engine: OnceLock::new(),
             given: RwLock::default(),
             state: Mutex::default(),
@@ -292,8 +302,13 @@ impl Grantor {
         if !read(&self.given).expired(now_ms).is_empty() {
             self.end_expired_later();
         }
-        self.note_node(&poll, now_ms);
-        if !poll.takes_none {
+        let wrong_clock = self.members.wrong_clock(&poll.address);
+        let is_right = wrong_clock.is_none();
+        self.note_clock(&poll.name, wrong_clock);
+        self.note_node(&poll, is_right, now_ms);
+        if !is_right {
+            self.call_all_back(poll.process);
+        } else if !poll.takes_none {
             self.choose(&engine, poll.process);
         }
         Some(self.answer_to(&engine, &poll))
@@ -354,8 +369,45 @@ impl Grantor {
         lock(&self.state).kept.insert(partition, until_ms);
     }
 
-    /// Notes the node that has polled, and forgets what is over.
-    fn note_node(&self, poll: &Poll, now_ms: u64) {
+    /// Writes to the log that the clock of a node is wrong, as a sentence says, or is right again.
+    fn note_clock(&self, name: &str, wrong_clock: Option<String>) {
+        let mut state = lock(&self.state);
+        let message = match wrong_clock {
+            Some(sentence) if state.wrong_clocks.insert(name.to_owned()) => {
+                format!("{sentence}. The node owns no partitions until then")
+            }
+            None if state.wrong_clocks.remove(name) => {
+                format!("the clock of the node '{name}' is right again")
+            }
+            _ => return,
+        };
+        drop(state);
+        self.log
+            .write(self.world.now_ms(), LogLevel::Warn, &message, &[]);
+    }
+
+    /// Takes the partitions of a process back on a thread of its own: it refuses the signatures of
+    /// clients whose clocks are right.
+    fn call_all_back(self: &Arc<Self>, process: u64) {
+        let given = read(&self.given);
+        let of_process = given.owners().filter(|(_, owner)| owner.process == process);
+        let partitions: Vec<u64> = of_process.map(|(partition, _)| partition).collect();
+        drop(given);
+        if partitions.is_empty() {
+            return;
+        }
+        let call = move |grantor: &Grantor| {
+            for partition in partitions {
+                // The next poll tries again.
+                let _ = grantor.take_back(Some(partition));
+            }
+        };
+        self.in_background("orrery-call-back", |grantor| &grantor.is_calling_back, call);
+    }
+
+    /// Notes the node that has polled, and forgets what is over. Only a node whose clock
+    /// `is_right` gets partitions.
+    fn note_node(&self, poll: &Poll, is_right: bool, now_ms: u64) {
         let mut state = lock(&self.state);
         let state = &mut *state;
         let is_heard = |node: &Node| now_ms.saturating_sub(node.polled_ms) <= SILENT_MS;
@@ -363,7 +415,7 @@ impl Grantor {
         state.kept.retain(|_, until_ms| now_ms < *until_ms);
         let given_ms = &mut state.given_ms;
         given_ms.retain(|_, given_ms| now_ms < *given_ms + TAKE_OVER_MS);
-        if poll.takes_none {
+        if poll.takes_none || !is_right {
             state.nodes.remove(&poll.process);
             return;
         }
