@@ -335,6 +335,46 @@ fn commits_go_on_after_a_standby_was_promoted() {
     assert_eq!(everything(&store, P).len() as u64, lsn + 1);
 }
 
+/// Without Patroni: the old primary comes first in the file and still takes writes.
+#[test]
+fn of_two_primaries_the_one_of_the_newer_timeline_is_used() {
+    let old = Server::start(&["-c", "fsync=off"]);
+    let new = old.start_standby();
+    let config = old.config_at(&[old.port, new.port]);
+    PartitionWriter::open(&open(&config), P).put(&[(b"a", b"1")]);
+    let count = format!("SELECT count(*) FROM {}.kv", config.schema);
+    let arrived = format!("SELECT to_regclass('{}.kv') IS NOT NULL", config.schema);
+    new.wait_for_sql(&arrived, |rows| rows == [["t"]]);
+    new.wait_for_sql(&count, |rows| rows == [["1"]]);
+    new.promote();
+    // A program that starts now.
+    let store = open(&config);
+    PartitionWriter::open(&store, P).put(&[(b"b", b"2")]);
+    assert_eq!(new.sql(&count), [["2"]]);
+    assert_eq!(old.sql(&count), [["1"]]);
+    // The program that has seen the newer timeline does not go back to the older one.
+    drop(new);
+    let message = store.open(P).expect_err("the primary is gone").to_string();
+    wait_for(
+        "the old primary is refused",
+        || store.write_failure().unwrap_or_default(),
+        |failure| failure.contains("is of timeline 1, and the primary of the cluster was of"),
+    );
+    assert!(message.contains("no primary"), "{message}");
+    assert_eq!(old.sql(&count), [["1"]]);
+
+    // Two servers of one timeline that both take writes are no cluster.
+    let other = Server::start(&["-c", "fsync=off"]);
+    let message = refusal(&other.config_at(&[old.port, other.port]));
+    assert!(
+        message.contains(&format!(
+            "127.0.0.1:{} and 127.0.0.1:{} both take writes, and both are of timeline 1",
+            old.port, other.port
+        )),
+        "{message}"
+    );
+}
+
 #[test]
 fn mistakes_are_refused_with_the_reason_and_without_the_password() {
     let good = server().config();
