@@ -293,17 +293,68 @@ impl Connector {
         });
     }
 
+    /// Notes a statement that the server has refused, as a sentence about it says. Commits are
+    /// tried in the background until they are accepted. Returns the sentence for callers, with the
+    /// remedy if the role lacks a right.
+    pub(crate) fn note_refusal(self: &Arc<Self>, code: &SqlState, detail: &str) -> String {
+        let reason = self.explain_refusal(code, detail);
+        // The class of wrong statements: a right, a table or a column is missing.
+        if code.code().starts_with("42") {
+            self.search_for_commits(&reason);
+        }
+        reason
+    }
+
+    /// Returns a sentence about a refused statement, with the remedy if the role lacks a right.
+    pub(crate) fn explain_refusal(&self, code: &SqlState, detail: &str) -> String {
+        let ClusterConfig {
+            name, user, schema, ..
+        } = &self.config;
+        if *code != SqlState::INSUFFICIENT_PRIVILEGE {
+            return detail.to_owned();
+        }
+        format!(
+            "the role '{user}' may not write in the cluster '{name}': {detail}; GRANT SELECT, \
+             INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO \"{user}\""
+        )
+    }
+
+    /// Checks that the role may write, and changes nothing.
+    ///
+    /// # Errors
+    /// A sentence, if the server refuses a statement. A server that does not answer is no error.
+    pub(crate) async fn check_rights(&self) -> Result<(), String> {
+        let Ok(session) = self.find_primary(Purpose::Write).await else {
+            return Ok(());
+        };
+        let text = schema::writes(&self.config.schema);
+        let writes = session.run(session.client.batch_execute(&text));
+        match tokio::time::timeout(self.config.commit_timeout(), writes).await {
+            Ok(Err(error)) => match error.code() {
+                Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+                    Err(self.explain_refusal(code, &explain(&error)))
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
     /// Makes a commit without an effect, which waits for the standbys as any other does.
     async fn try_commit(&self) -> Result<(), String> {
         let limit = self.config.commit_timeout();
         let session = self.find_primary(Purpose::Write).await?;
         // A commit that writes no row does not wait for a standby.
         let schema = &self.config.schema;
-        let write = format!("UPDATE {schema}.format SET version = version WHERE one = 1");
+        let write = format!("UPDATE {schema}.format SET version = version WHERE one = 1;");
+        let write = write + &schema::writes(schema);
         let commit = session.client.batch_execute(&write);
         match tokio::time::timeout(limit, session.run(commit)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(explain(&error)),
+            Ok(Err(error)) => Err(match error.code() {
+                Some(code) => self.explain_refusal(code, &explain(&error)),
+                None => explain(&error),
+            }),
             Err(_) => Err(format!(
                 "{}: no commit was answered within {} ms",
                 self.config.hosts[session.host].address,

@@ -59,6 +59,20 @@ pub(crate) fn identity_table(schema: &str) -> String {
     include_str!("identity.sql").replace("{schema}", schema)
 }
 
+/// Returns statements that need every right of a store, and change nothing.
+pub(crate) fn writes(schema: &str) -> String {
+    let of_table = |(table, column): (&str, &str)| {
+        format!(
+            "INSERT INTO {schema}.{table} SELECT * FROM {schema}.{table} WHERE false; \
+             UPDATE {schema}.{table} SET {column} = {column} WHERE false; \
+             DELETE FROM {schema}.{table} WHERE false;"
+        )
+    };
+    [("head", "lsn"), ("history", "lsn"), ("kv", "v")]
+        .map(of_table)
+        .concat()
+}
+
 /// Returns the format of the tables; `None` if there are none.
 async fn format(client: &Client, schema: &str) -> Result<Option<i32>, tokio_postgres::Error> {
     let query = format!("SELECT version FROM {schema}.format WHERE one = 1");

@@ -232,7 +232,7 @@ pub(crate) async fn destroy(shared: &Shared, id: PartitionId) -> Result<(), Stri
 /// Completes a removal that an earlier process has started.
 pub(crate) async fn complete_removal(shared: Arc<Shared>, id: PartitionId, epoch: u64) {
     if let Err(reason) = perform(&shared, id, Step::Destroy(epoch)).await {
-        log::warn!("the removal of partition {id} is not complete: {reason}");
+        log::warn!("the removal of {} is not complete: {reason}", name_of(id));
     }
 }
 
@@ -274,7 +274,11 @@ async fn perform(shared: &Shared, id: PartitionId, step: Step) -> Result<Option<
             }
             Ok(Err(error)) if is_refusal(&error) => {
                 session.mark_broken();
-                return Err(explain(&error));
+                let detail = explain(&error);
+                return Err(match error.code() {
+                    Some(code) => shared.connector.note_refusal(code, &detail),
+                    None => detail,
+                });
             }
             Ok(Err(error)) => explain(&error),
             Err(_) => format!("no answer within {} ms", limit.as_millis()),

@@ -31,8 +31,8 @@ pub(crate) enum Verdict {
     NotPrimary(String),
     /// Nothing was changed: the disk of the server is full.
     Full(String),
-    /// Nothing was changed.
-    Failed(String),
+    /// Nothing was changed, for the reason with this code.
+    Failed(SqlState, String),
     /// The transaction may or may not take place.
     Unknown(String),
 }
@@ -274,6 +274,6 @@ fn refusal(code: &SqlState, error: &Error) -> Verdict {
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Verdict::Repeat,
         SqlState::READ_ONLY_SQL_TRANSACTION => Verdict::NotPrimary(detail),
         SqlState::DISK_FULL => Verdict::Full(detail),
-        _ => Verdict::Failed(detail),
+        _ => Verdict::Failed(code.clone(), detail),
     }
 }

@@ -78,6 +78,7 @@ impl FirstCluster {
             ..StoreOptions::default()
         };
         let store = PostgresStore::open_with(config, options).map_err(failed)?;
+        store.check_rights().map_err(failed)?;
         let fleet = store.id().ok_or_else(|| {
             NodeError::Data(format!(
                 "database cluster '{name}': it has no id of a cluster"
