@@ -155,7 +155,8 @@ impl Clusters {
         // Clients wait from the end of the leaseholder before until this node serves, so the
         // connections are made now.
         let prepared = prepare_placed(configs, first)?;
-        let Some(lease) = acquire((lease_store.clone(), &cluster), terms, seat, context)? else {
+        let lease = acquire((lease_store.clone(), &cluster), terms, seat, context);
+        let Some(lease) = lease.map_err(|error| unusable_in(file, &error))? else {
             return Ok(None);
         };
         context.log(
@@ -252,7 +253,8 @@ pub fn prepare_placed(
             expected,
             ..StoreOptions::default()
         };
-        stores.push(PostgresStore::prepare(config, options).map_err(unusable)?);
+        let store = PostgresStore::prepare(config, options);
+        stores.push(store.map_err(|error| unusable_in(&first.file, &error))?);
     }
     Ok(PreparedClusters {
         first,
@@ -319,6 +321,7 @@ impl PreparedClusters {
                 drained: false,
             });
         }
+        let unusable = |error: StoreError| unusable_in(&self.first.file, &error);
         let placed = PlacedStore::open(clusters).map_err(unusable)?;
         let identify = move |name: &str| by_name.get(name)?.id().map(|id| id.0);
         placed.identify_by(Box::new(identify)).map_err(unusable)?;
@@ -350,15 +353,11 @@ pub(crate) fn open_for_owner(file: &Path) -> Result<Vec<NamedStore>, NodeError> 
             true => PostgresStore::open_with(config, options),
             false => PostgresStore::open_or_later(config, options),
         };
-        let store = store.map_err(unusable)?;
+        let store = store.map_err(|error| unusable_in(file, &error))?;
         let store: Arc<dyn Store> = Arc::new(store);
         clusters.push((name, store));
     }
     Ok(clusters)
-}
-
-fn unusable(error: StoreError) -> NodeError {
-    NodeError::Data(error.to_string())
 }
 
 /// Reads a cluster file.
@@ -376,13 +375,12 @@ fn acquire(
     terms: Terms,
     seat: &Arc<Seat>,
     context: &NodeContext,
-) -> Result<Option<NodeLease>, NodeError> {
+) -> Result<Option<NodeLease>, StoreError> {
     let world = context.world.clone();
     let report = report(context.clone(), seat.clone(), cluster.to_owned());
     let node = seat.node.clone();
     let wait = |pause| seat.claim.wait(pause);
-    let lease = NodeLease::acquire(store, node, terms, world, report, wait);
-    lease.map_err(|error| NodeError::Data(error.to_string()))
+    NodeLease::acquire(store, node, terms, world, report, wait)
 }
 
 /// Returns the receiver of the news of the lease, which the cluster of this name has.

@@ -644,17 +644,24 @@ impl Connector {
         if let Some(password) = self.config.password()? {
             options.password(password);
         }
+        let refused = |error: tokio_postgres::Error| match &self.config.password_file {
+            Some(file) if error.code() == Some(&SqlState::INVALID_PASSWORD) => {
+                let file = file.display();
+                format!("{}; the password is that of {file}", explain(&error))
+            }
+            _ => explain(&error),
+        };
         let warnings = Arc::new(Warnings::default());
         let (client, driver) = match (&self.tls, self.config.tls) {
             (Some(tls), Tls::Verify) => {
                 options.ssl_mode(SslMode::Require);
                 let tls = MakeRustlsConnect::new((**tls).clone());
-                let (client, connection) = options.connect(tls).await.map_err(|e| explain(&e))?;
+                let (client, connection) = options.connect(tls).await.map_err(refused)?;
                 (client, tokio::spawn(drive(connection, warnings.clone())))
             }
             _ => {
                 options.ssl_mode(SslMode::Disable);
-                let (client, connection) = options.connect(NoTls).await.map_err(|e| explain(&e))?;
+                let (client, connection) = options.connect(NoTls).await.map_err(refused)?;
                 (client, tokio::spawn(drive(connection, warnings.clone())))
             }
         };

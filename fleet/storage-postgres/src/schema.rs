@@ -26,6 +26,14 @@ pub(crate) async fn is_present(client: &Client, schema: &str) -> Result<bool, St
     }
 }
 
+/// Returns a sentence about tables whose format another program has changed.
+pub(crate) fn changed_format(schema: &str) -> String {
+    format!(
+        "the schema '{schema}' has another format now than the format {FORMAT} that this program \
+         knows; use the version that wrote it"
+    )
+}
+
 /// Creates the tables if there are none.
 ///
 /// # Errors

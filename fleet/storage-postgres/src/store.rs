@@ -18,7 +18,7 @@ use crate::config::ClusterConfig;
 use crate::connector::{Connector, Purpose, explain};
 use crate::followers::{self, Followers};
 use crate::head::HeadRow;
-use crate::identity::{ClusterId, Expected, Found};
+use crate::identity::{ClusterId, Expected, Found, name_of};
 use crate::idle::Idle;
 use crate::outage::PATIENCE;
 use crate::partitions::{Answer, CommitWork, Partitions, Start, Work};
@@ -806,8 +806,9 @@ impl Store for PostgresStore {
         if had_lease {
             let cluster = &self.shared.connector.config.name;
             log::error!(
-                "another node knows newer commits of partition {partition} than the cluster \
-                 '{cluster}' had when this node opened the partition, which is opened again"
+                "another node knows newer commits of {} than the cluster '{cluster}' had when this \
+                 node opened the partition, which is opened again",
+                name_of(partition)
             );
         }
     }

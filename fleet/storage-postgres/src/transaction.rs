@@ -17,6 +17,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, SimpleQueryMessage, Statement};
 
 use crate::connector::{Session, explain};
+use crate::identity::name_of;
 use crate::partitions::CommitWork;
 
 /// The fate of a transaction.
@@ -81,8 +82,8 @@ async fn listen(session: &Session, works: &[CommitWork]) -> (Answers, Vec<String
         match is_at_commit.load(Ordering::Relaxed) {
             true => doubts.push(warning.text.clone()),
             false => log::warn!(
-                "partition {}: a commit had a warning: {}",
-                works[0].id,
+                "{}: a commit had a warning: {}",
+                name_of(works[0].id),
                 warning.text
             ),
         }

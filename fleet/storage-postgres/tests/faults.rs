@@ -390,6 +390,8 @@ fn mistakes_are_refused_with_the_reason_and_without_the_password() {
         "{message}"
     );
     assert!(!message.contains("open sesame"), "{message}");
+    let file = folder.path().join("password").display().to_string();
+    assert!(message.contains(&file), "{message}");
 
     config.password_file = Some(folder.path().join("none"));
     assert!(refusal(&config).contains("cannot read the password file"));
@@ -427,6 +429,22 @@ fn tables_of_a_newer_format_are_refused() {
         message.contains("has format 3, and this program knows format 2"),
         "{message}"
     );
+}
+
+/// Another program changes the tables while connections are open.
+#[test]
+fn a_format_that_has_changed_is_noticed_when_a_partition_is_opened() {
+    let config = server().config();
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    let schema = &config.schema;
+    let epoch = || server().sql(&format!("SELECT epoch FROM {schema}.head WHERE p = 7"));
+    let before = epoch();
+    server().sql(&format!("UPDATE {schema}.format SET version = 3"));
+    let message = store.open(P).expect_err("a refusal").to_string();
+    assert!(message.contains("has another format now"), "{message}");
+    assert_eq!(epoch(), before, "nothing was changed");
 }
 
 /// A server without a primary answers "unavailable", and commits go on when there is one again.

@@ -207,6 +207,11 @@ impl Grantor {
         given_ms.is_some_and(|given_ms| self.world.monotonic_ms() < given_ms + TAKE_OVER_MS)
     }
 
+    /// Returns true if the cluster of a partition takes no commits now.
+    pub(crate) fn is_away(&self, partition: u64) -> bool {
+        self.placed.failure_of(PartitionId(partition)).is_some()
+    }
+
     /// Returns the address of the owner of a partition, if it is another node.
     pub(crate) fn owner_address(&self, partition: u64) -> Option<String> {
         let given = read(&self.given);
