@@ -5,7 +5,7 @@
 //! for the lease, own the partitions that were granted to them, and forward other requests. A node
 //! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
-use crate::grants::{Grantor, GrantorOptions};
+use crate::grants::{GrantCounts, Grantor, GrantorOptions};
 use crate::manage::{ManageAnswer, ManageRequest};
 use crate::role::Seat;
 use crate::{
@@ -126,6 +126,17 @@ impl FleetOfNode {
     ) -> impl Future<Output = Option<ManageAnswer>> + Send + 'static {
         let seat = self.seat.clone();
         async move { seat.manage(request).await }
+    }
+
+    /// Returns true if this process has ever held the lease of the account.
+    pub fn has_held_lease(&self) -> bool {
+        self.holding.is_some()
+    }
+
+    /// Returns the numbers of grants that this node has begun and ended as the leaseholder.
+    pub fn grant_counts(&self) -> GrantCounts {
+        let holding = self.holding.as_ref();
+        holding.map_or_else(GrantCounts::default, |(_, grantor)| grantor.counts())
     }
 
     /// Gives the lease to another node, and ends this process afterwards. The requests in progress
@@ -406,7 +417,20 @@ fn report(context: NodeContext, seat: Arc<Seat>, cluster: String) -> Report {
             context.log(LogLevel::Info, &message);
             seat.leaseholder.send_replace(Some(leaseholder));
         }
+        Progress::Answered => {
+            let message = format!("the lease is read and renewed in the cluster '{cluster}' again");
+            context.log(LogLevel::Info, &message);
+            seat.set_lease_failure(None);
+        }
+        Progress::Released => {
+            let message = "this node has given the lease of the account back";
+            context.log(LogLevel::Info, message);
+        }
         Progress::Failed(cause) => {
+            // Clients and probes without credentials get this text, so the cause is not in it.
+            seat.set_lease_failure(Some(format!(
+                "the lease of the account cannot be read or renewed in the cluster '{cluster}'"
+            )));
             if failures.is_news(&cause, context.world.monotonic_ms()) {
                 let message = format!(
                     "the lease of this node cannot be read or renewed in the cluster '{cluster}' \

@@ -43,7 +43,7 @@ pub use clusters::{
 pub use forward::Forwarder;
 pub use grants::assignment::{Assignment, PartitionLoad, next_assignment};
 pub use grants::rules::{Answer, Changes, Given, Owned, Owner, Recall};
-pub use grants::{Grantor, OwnerNode, open_owner};
+pub use grants::{GrantCounts, Grantor, OwnerNode, open_owner};
 pub use host::{DatabaseOptions, Host, NodeContext, NodeError};
 pub use lease::{
     LEASE_PARTITION, LeasedStore, Leaseholder, Moment, Node, NodeLease, NodesKey, Progress, Report,

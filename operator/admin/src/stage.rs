@@ -16,6 +16,9 @@ pub trait Fleet: Send + Sync {
     /// Returns true if this node holds the lease of the account.
     fn holds_lease(&self) -> bool;
 
+    /// Returns what this node has done as the leaseholder since its start.
+    fn counts(&self) -> FleetCounts;
+
     /// Returns the live nodes in the order of their names, this node among them.
     fn nodes(&self) -> Vec<FleetNode>;
 
@@ -49,6 +52,19 @@ pub struct ForwardedAnswer {
     pub status: u16,
     /// The body, in JSON, or empty.
     pub body: String,
+}
+
+/// Counters of a node as the leaseholder, since its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FleetCounts {
+    /// The times that the node has taken the lease of the account.
+    pub takeovers: u64,
+    /// Partitions that were given to other nodes.
+    pub granted: u64,
+    /// Partitions that their owners gave back.
+    pub returned: u64,
+    /// Partitions that were taken back from owners that did not answer.
+    pub expired: u64,
 }
 
 /// A live node of a fleet.

@@ -8,6 +8,7 @@
 //! Locks: the state, then the grants. Both are locked for moments only, and never while a message
 //! or a store is waited for.
 
+use super::counts::{Counters, GrantCounts};
 use super::messages::{
     GivenBack, HeadText, Poll, PollAnswer, Report, StandingText, TermsText, answer_with,
     read_message, reports,
@@ -30,8 +31,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::Duration;
 
+mod kept;
 #[cfg(test)]
 mod tests;
+
+use kept::KeptForMove;
 
 /// The most milliseconds for which an owner owns its partitions after a poll. With a short lease
 /// they are fewer: four fifths of what is left of the lease.
@@ -66,6 +70,7 @@ pub struct Grantor {
     key: NodesKey,
     /// The validity of the lease of the account.
     validity: Arc<Validity>,
+    counters: Counters,
     world: Arc<dyn World>,
     log: Arc<Log>,
     placed: Arc<PlacedStore>,
@@ -155,6 +160,7 @@ impl Grantor {
             term,
             key,
             validity,
+            counters: Counters::default(),
             world,
             log,
             placed: placed.clone(),
@@ -263,6 +269,16 @@ impl Grantor {
         &self.key
     }
 
+    /// Returns true while the lease of the account is valid.
+    pub(crate) fn holds_lease(&self) -> bool {
+        self.validity.is_valid()
+    }
+
+    /// Returns the numbers of grants so far.
+    pub(crate) fn counts(&self) -> GrantCounts {
+        self.counters.counts()
+    }
+
     fn engine(&self) -> Option<Arc<Engine>> {
         self.engine.get()?.upgrade()
     }
@@ -316,6 +332,11 @@ impl Grantor {
         } else if !poll.takes_none {
             self.choose(&engine, poll.process);
         }
+        let owned = read(&self.given).len();
+        if let Some(line) = self.counters.news(owned, now_ms) {
+            self.log
+                .write(self.world.now_ms(), LogLevel::Info, &line, &[]);
+        }
         Some(self.answer_to(&engine, &poll))
     }
 
@@ -364,7 +385,7 @@ impl Grantor {
         }
         self.keep(back.grant.0, now_ms + REFUSED_MS);
         match back.is_settled {
-            true => self.end(engine, &[back.grant], back.standing.as_ref()),
+            true => self.end_settled(engine, back),
             false => write(&self.given).expire(back.grant),
         }
     }
@@ -609,6 +630,7 @@ impl Grantor {
             known: self.placed.known_head(PartitionId(partition)),
         };
         write(&self.given).set_terms(partition, id, terms);
+        self.counters.note(|counts| counts.granted += 1);
         self.tell(&format!(
             "the node '{name}' owns partition {partition} from now on"
         ));
@@ -737,7 +759,7 @@ impl Grantor {
         if !back.is_settled {
             return self.end_expired(engine, &[back.grant]);
         }
-        self.end(engine, &[back.grant], back.standing.as_ref());
+        self.end_settled(engine, back);
         true
     }
 
@@ -769,19 +791,30 @@ impl Grantor {
                 have_ended = false;
                 continue;
             }
-            self.end(engine, &[*grant], None);
+            if self.end(engine, *grant, None) {
+                self.counters.note(|counts| counts.expired += 1);
+            }
         }
         have_ended
     }
 
-    /// Ends grants, and goes on with the standing of the budget of their partition.
-    fn end(&self, engine: &Engine, grants: &[(u64, u64)], standing: Option<&StandingText>) {
-        let ended = write(&self.given).end(grants);
+    /// Ends a grant that its owner has given back in order.
+    fn end_settled(&self, engine: &Engine, back: &GivenBack) {
+        if self.end(engine, back.grant, back.standing.as_ref()) {
+            self.counters.note(|counts| counts.returned += 1);
+        }
+    }
+
+    /// Ends a grant, and goes on with the standing of the budget of its partition. Returns false
+    /// if it has ended before.
+    fn end(&self, engine: &Engine, grant: (u64, u64), standing: Option<&StandingText>) -> bool {
+        let ended = write(&self.given).end(&[grant]);
         let standing = standing.map(Standing::from);
-        for partition in ended {
-            engine.resume(PartitionId(partition), standing.as_ref());
+        for partition in &ended {
+            engine.resume(PartitionId(*partition), standing.as_ref());
             self.tell(&format!("this node owns partition {partition} again"));
         }
+        !ended.is_empty()
     }
 
     /// Takes a partition back, and keeps it until the returned value is dropped.
@@ -827,24 +860,6 @@ fn not_taken_back() -> StoreError {
         reason: "a partition cannot be taken back from another node now",
         retry_after_ms: 100,
         is_full: false,
-    }
-}
-
-/// A partition that is not given to another node while it is moved to another cluster.
-struct KeptForMove {
-    grantor: Arc<Grantor>,
-    partition: u64,
-}
-
-impl Drop for KeptForMove {
-    fn drop(&mut self) {
-        let mut state = lock(&self.grantor.state);
-        if let Some(moves) = state.moving.get_mut(&self.partition) {
-            *moves -= 1;
-            if *moves == 0 {
-                state.moving.remove(&self.partition);
-            }
-        }
     }
 }
 

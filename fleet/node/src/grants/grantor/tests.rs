@@ -177,4 +177,12 @@ fn a_node_with_a_wrong_clock_owns_no_partitions() {
     assert_eq!(bench.poll().len(), 1);
     let sentence = "the clock of the node 'b' is right again";
     assert_eq!(bench.lines.count(sentence), 1);
+    let counts = GrantCounts {
+        granted: 2,
+        returned: 0,
+        expired: 1,
+    };
+    assert_eq!(bench.grantor.counts(), counts);
+    let sum = "other nodes own 1 partitions: 1 were given";
+    assert_eq!(bench.lines.count(sum), 1, "the last is due later");
 }
