@@ -54,7 +54,7 @@ impl UnderWay {
     /// Ends the work, and sees to the next work of the partitions.
     fn end(mut self) {
         for id in std::mem::take(&mut self.ids) {
-            let start = self.shared.partitions().end_work(id);
+            let start = self.shared.partitions().go_on(id);
             self.shared.start(start);
         }
     }
