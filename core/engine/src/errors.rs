@@ -105,9 +105,9 @@ pub(crate) fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
         )),
         CommitOutcome::Damaged => Some(Error::new(
             Kind::DataDamaged,
-            "Nothing was written: a part of this physical partition is damaged on the disk of the \
-             server, so the partition can only be read. The operator of the server finds the \
-             damage in its status.",
+            "Nothing was written: the server has lost or damaged a part of this physical \
+             partition, so the partition can only be read. The operator of the server finds the \
+             reason in its status.",
         )),
         CommitOutcome::Fenced => Some(did_not_happen()),
         CommitOutcome::Unknown => Some(unknown_outcome()),

@@ -5,7 +5,7 @@
 //! for the lease, own the partitions that were granted to them, and forward other requests. A node
 //! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
-use crate::grants::{Grantor, GrantorOptions};
+use crate::grants::{GrantCounts, Grantor, GrantorOptions};
 use crate::manage::{ManageAnswer, ManageRequest};
 use crate::role::Seat;
 use crate::{
@@ -128,6 +128,17 @@ impl FleetOfNode {
         async move { seat.manage(request).await }
     }
 
+    /// Returns true if this process has ever held the lease of the account.
+    pub fn has_held_lease(&self) -> bool {
+        self.holding.is_some()
+    }
+
+    /// Returns the numbers of grants that this node has begun and ended as the leaseholder.
+    pub fn grant_counts(&self) -> GrantCounts {
+        let holding = self.holding.as_ref();
+        holding.map_or_else(GrantCounts::default, |(_, grantor)| grantor.counts())
+    }
+
     /// Gives the lease to another node, and ends this process afterwards. The requests in progress
     /// are finished first.
     pub fn hand_over(&self, name: &str) {
@@ -151,11 +162,12 @@ impl Clusters {
     ) -> Result<Option<Clusters>, NodeError> {
         let configs = read_file(file)?;
         let first = FirstCluster::open(file, &configs)?;
-        let lease_store = first.store();
+        let (lease_store, cluster) = (first.store(), first.name.clone());
         // Clients wait from the end of the leaseholder before until this node serves, so the
         // connections are made now.
         let prepared = prepare_placed(configs, first)?;
-        let Some(lease) = acquire(lease_store.clone(), terms, seat, context)? else {
+        let lease = acquire((lease_store.clone(), &cluster), terms, seat, context);
+        let Some(lease) = lease.map_err(|error| unusable_in(file, &error))? else {
             return Ok(None);
         };
         context.log(
@@ -179,6 +191,7 @@ impl Clusters {
             world: context.world.clone(),
             log: context.log.clone(),
             placed: placed.clone(),
+            members: seat.members.clone(),
             least_load,
         });
         Ok(Some(Clusters {
@@ -251,7 +264,8 @@ pub fn prepare_placed(
             expected,
             ..StoreOptions::default()
         };
-        stores.push(PostgresStore::prepare(config, options).map_err(unusable)?);
+        let store = PostgresStore::prepare(config, options);
+        stores.push(store.map_err(|error| unusable_in(&first.file, &error))?);
     }
     Ok(PreparedClusters {
         first,
@@ -318,6 +332,7 @@ impl PreparedClusters {
                 drained: false,
             });
         }
+        let unusable = |error: StoreError| unusable_in(&self.first.file, &error);
         let placed = PlacedStore::open(clusters).map_err(unusable)?;
         let identify = move |name: &str| by_name.get(name)?.id().map(|id| id.0);
         placed.identify_by(Box::new(identify)).map_err(unusable)?;
@@ -349,15 +364,11 @@ pub(crate) fn open_for_owner(file: &Path) -> Result<Vec<NamedStore>, NodeError> 
             true => PostgresStore::open_with(config, options),
             false => PostgresStore::open_or_later(config, options),
         };
-        let store = store.map_err(unusable)?;
+        let store = store.map_err(|error| unusable_in(file, &error))?;
         let store: Arc<dyn Store> = Arc::new(store);
         clusters.push((name, store));
     }
     Ok(clusters)
-}
-
-fn unusable(error: StoreError) -> NodeError {
-    NodeError::Data(error.to_string())
 }
 
 /// Reads a cluster file.
@@ -368,23 +379,23 @@ pub fn read_file(file: &Path) -> Result<Vec<ClusterConfig>, NodeError> {
     ClusterConfig::read_file(file).map_err(|error| NodeError::Usage(error.to_string()))
 }
 
-/// Waits until this node holds the lease of the account; `None` if the wait was cancelled.
+/// Waits until this node holds the lease of the account, which the cluster of this name has; `None`
+/// if the wait was cancelled.
 fn acquire(
-    store: Arc<dyn Store>,
+    (store, cluster): (Arc<dyn Store>, &str),
     terms: Terms,
     seat: &Arc<Seat>,
     context: &NodeContext,
-) -> Result<Option<NodeLease>, NodeError> {
+) -> Result<Option<NodeLease>, StoreError> {
     let world = context.world.clone();
-    let report = report(context.clone(), seat.clone());
+    let report = report(context.clone(), seat.clone(), cluster.to_owned());
     let node = seat.node.clone();
     let wait = |pause| seat.claim.wait(pause);
-    let lease = NodeLease::acquire(store, node, terms, world, report, wait);
-    lease.map_err(|error| NodeError::Data(error.to_string()))
+    NodeLease::acquire(store, node, terms, world, report, wait)
 }
 
-/// Returns the receiver of the news of the lease.
-fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
+/// Returns the receiver of the news of the lease, which the cluster of this name has.
+fn report(context: NodeContext, seat: Arc<Seat>, cluster: String) -> Report {
     let failures = RepeatedFailures::default();
     Arc::new(move |progress| match progress {
         // A program that only moves the data answers no requests, and may leave a copy that no
@@ -406,10 +417,26 @@ fn report(context: NodeContext, seat: Arc<Seat>) -> Report {
             context.log(LogLevel::Info, &message);
             seat.leaseholder.send_replace(Some(leaseholder));
         }
+        Progress::Answered => {
+            let message = format!("the lease is read and renewed in the cluster '{cluster}' again");
+            context.log(LogLevel::Info, &message);
+            seat.set_lease_failure(None);
+        }
+        Progress::Released => {
+            let message = "this node has given the lease of the account back";
+            context.log(LogLevel::Info, message);
+        }
         Progress::Failed(cause) => {
+            // Clients and probes without credentials get this text, so the cause is not in it.
+            seat.set_lease_failure(Some(format!(
+                "the lease of the account cannot be read or renewed in the cluster '{cluster}'"
+            )));
             if failures.is_news(&cause, context.world.monotonic_ms()) {
-                let message = "the lease of this node cannot be read or renewed now; trying again";
-                context.log_with_cause(LogLevel::Warn, message, &cause);
+                let message = format!(
+                    "the lease of this node cannot be read or renewed in the cluster '{cluster}' \
+                     now; trying again"
+                );
+                context.log_with_cause(LogLevel::Warn, &message, &cause);
             }
         }
         Progress::Lost(Node { name, address }) => {

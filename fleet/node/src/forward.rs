@@ -138,8 +138,12 @@ impl Forwarder {
                 Attempt::Lost | Attempt::NotSent => {}
             }
             if Instant::now() >= deadline || self.seat.is_ending() {
-                let message = "No node holds the lease of the account now, or the node that does \
-                               cannot be reached. The request was not carried out. Retry later.";
+                let reason = self.seat.lease_failure();
+                let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+                let message = format!(
+                    "No node holds the lease of the account now, or the node that does cannot be \
+                     reached{reason}. The request was not carried out. Retry later."
+                );
                 return self.refuse(Error::new(Kind::Unavailable, message), head);
             }
             // A new leaseholder is tried at once.
@@ -425,7 +429,19 @@ fn is_from_node(key: Option<&NodesKey>, head: &Parts) -> bool {
 
 /// Returns true for a request that may be sent a second time: a read, or a query.
 pub(crate) fn changes_nothing(head: &Parts) -> bool {
-    is_query(&head.headers) || matches!(head.method, Method::GET | Method::HEAD)
+    is_read(&head.method, &head.headers)
+}
+
+/// Returns true for the method and the headers of a read, or of a query.
+pub(crate) fn is_read(method: &Method, headers: &HeaderMap) -> bool {
+    is_query(headers) || matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Returns true for the status of a write that may have been carried out.
+pub(crate) fn may_have_changed(status: StatusCode) -> bool {
+    status.is_success()
+        || status == StatusCode::INTERNAL_SERVER_ERROR
+        || status == StatusCode::REQUEST_TIMEOUT
 }
 
 /// Returns the request of a client as it is sent to a leaseholder; `None` if the leaseholder's

@@ -28,6 +28,7 @@
 //!    way gets 408/1900.
 
 pub(crate) mod assignment;
+mod counts;
 mod grantor;
 mod messages;
 mod owner;
@@ -35,6 +36,7 @@ mod recaller;
 mod routed_store;
 pub(crate) mod rules;
 
+pub use counts::GrantCounts;
 pub use grantor::Grantor;
 pub(crate) use grantor::GrantorOptions;
 pub(crate) use messages::{POLL_PATH, RECALL_PATH};

@@ -43,7 +43,7 @@ pub use clusters::{
 pub use forward::Forwarder;
 pub use grants::assignment::{Assignment, PartitionLoad, next_assignment};
 pub use grants::rules::{Answer, Changes, Given, Owned, Owner, Recall};
-pub use grants::{Grantor, OwnerNode, open_owner};
+pub use grants::{GrantCounts, Grantor, OwnerNode, open_owner};
 pub use host::{DatabaseOptions, Host, NodeContext, NodeError};
 pub use lease::{
     LEASE_PARTITION, LeasedStore, Leaseholder, Moment, Node, NodeLease, NodesKey, Progress, Report,
@@ -53,6 +53,6 @@ pub use manage::{ManageAnswer, ManageHandler, ManageRequest, Managed, Manager};
 pub use port::{NodePort, NodePortOptions};
 pub use role::Seat;
 pub use roster::regions::{Location, Locations, locations};
-pub use roster::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
+pub use roster::{Hearing, LiveNode, NodeFacts, Roster, ToldNodes, facts_from_text, facts_to_text};
 pub use standby::local_read::{Freshness, freshness, is_final, is_query};
 pub use standby::{Reader, open_reader};

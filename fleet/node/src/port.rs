@@ -3,7 +3,8 @@
 
 use crate::forward::to_owner::{OwnerForwarder, Recalls};
 use crate::forward::{
-    FORWARDED, Forwarder, NodesClient, is_refusal_of_node, nodes_client, not_leaseholder, origin_of,
+    FORWARDED, Forwarder, NodesClient, is_read, is_refusal_of_node, may_have_changed, nodes_client,
+    not_leaseholder, origin_of,
 };
 use crate::grants::{Grantor, POLL_PATH, RECALL_PATH};
 use crate::manage::MANAGE_PATH;
@@ -12,13 +13,14 @@ use crate::roster::members::{HELLO_PATH, Members, say_hello};
 use crate::{Leaseholder, Node, NodeContext, NodeFacts};
 use bytes::Bytes;
 use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response, Version};
+use http::{HeaderValue, Method, Request, Response, Version};
 use orrery_gateway::{
     BodyMemory, Connection, ConnectionCounters, ConnectionLimits, DirectPlaces, FrameFuture,
     FrameRequest, FrameService, Gateway, Log, Patience, Port, RequestBody, Service, Unanswered,
-    serve,
+    error_response, serve,
 };
 use orrery_model::world::World;
+use orrery_model::{Error, Kind};
 use orrery_storage::Store;
 use rustls::ServerConfig;
 use std::net::SocketAddr;
@@ -27,6 +29,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// The time for which a node that has given the lease back waits for the next leaseholder, if it
 /// knows of another node and if it does not, and the pause between two looks at the row of the
@@ -40,6 +43,11 @@ const SUCCESSION_PAUSE: Duration = Duration::from_millis(5);
 const LINGER: Duration = Duration::from_millis(500);
 /// The time for which requests wait until the next leaseholder serves: it opens the data first.
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest wait of an answer for the lease, which a leaseholder may not be able to renew, and
+/// the pause between two looks.
+const LEASE_PATIENCE: Duration = Duration::from_secs(8);
+const LEASE_PAUSE: Duration = Duration::from_millis(25);
 
 /// The path at which clients of the direct mode ask for addresses.
 const ADDRESSES: &str = "addresses";
@@ -110,6 +118,7 @@ impl<F: Service, S: Service> NodePort<F, S> {
             region,
             address: node.address.clone(),
             clusters,
+            clock_ahead_ms: 0,
         };
         let members = Members::new(own, context.world.clone());
         let client = nodes_client();
@@ -314,10 +323,46 @@ impl<F: Service, S: Service> NodeService<F, S> {
         if request.uri().path().trim_matches('/') == ADDRESSES {
             request.extensions_mut().insert(self.places(serving));
         }
-        if serving.forwarder.concerns(&request) {
-            return serving.forwarder.handle(request, &connection, via).await;
+        let is_read = is_read(request.method(), request.headers());
+        let is_of_data = is_of_data(request.uri().path());
+        let is_head = request.method() == Method::HEAD;
+        let answered = match serving.forwarder.concerns(&request) {
+            true => serving.forwarder.handle(request, &connection, via).await,
+            false => own.handle(request, &connection).await,
+        };
+        let answer = answered?;
+        if !is_of_data || (!is_read && may_have_changed(answer.status())) {
+            return Ok(answer);
         }
-        own.handle(request, &connection).await
+        Ok(self.with_lease(serving, answer, is_head).await)
+    }
+
+    /// Returns an answer that nothing later explains: the lease was valid after it was made. An
+    /// answer from the catalog in memory has not looked at the store. If the lease is renewed
+    /// meanwhile, no other node has held it.
+    async fn with_lease(
+        &self,
+        serving: &Serving,
+        answer: Response<Bytes>,
+        is_head: bool,
+    ) -> Response<Bytes> {
+        let deadline = Instant::now() + LEASE_PATIENCE;
+        let grantor = &serving.forwarder.grantor;
+        while !grantor.holds_lease() {
+            let gateway = &serving.forwarder.gateway;
+            if Instant::now() > deadline || gateway.has_ended_waits() {
+                let reason = self.seat.lease_failure();
+                let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+                let message = format!(
+                    "This node does not hold the lease of the account any more{reason}. The \
+                     request was not carried out. Retry later."
+                );
+                let error = Error::new(Kind::Unavailable, message);
+                return error_response(error, serving.forwarder.world.as_ref(), is_head);
+            }
+            tokio::time::sleep(LEASE_PAUSE).await;
+        }
+        answer
     }
 
     /// Returns the places of partitions for clients of the direct mode.
@@ -337,6 +382,12 @@ impl<F: Service, S: Service> NodeService<F, S> {
             None => self.seat.owner().map(|owner| owner.gateway().clone()),
         }
     }
+}
+
+/// Returns true for the path of a database or of what is in one, and of an offer.
+fn is_of_data(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next();
+    matches!(first, Some("dbs" | "offers"))
 }
 
 impl<F: Service, S: Service> FrameService for NodeService<F, S> {

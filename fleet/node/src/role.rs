@@ -159,6 +159,8 @@ pub struct Seat {
     successor: watch::Sender<Option<String>>,
     /// The address of another node that uses the name of this one.
     pub(crate) namesake: watch::Sender<Option<String>>,
+    /// The reason for which the lease cannot be read or renewed now.
+    lease_failure: Mutex<Option<String>>,
 }
 
 impl Seat {
@@ -174,7 +176,18 @@ impl Seat {
             role: RwLock::default(),
             successor: watch::Sender::new(None),
             namesake: watch::Sender::new(None),
+            lease_failure: Mutex::default(),
         }
+    }
+
+    /// Returns the reason for which this node cannot read or renew the lease now, for clients and
+    /// probes.
+    pub fn lease_failure(&self) -> Option<String> {
+        lock(&self.lease_failure).clone()
+    }
+
+    pub(crate) fn set_lease_failure(&self, reason: Option<String>) {
+        *lock(&self.lease_failure) = reason;
     }
 
     /// Ends this process in favour of another node.
@@ -201,6 +214,8 @@ impl Seat {
         if let Some(before) = before.filter(|before| before.node != self.node) {
             self.members.forget(&before.node.name);
         }
+        // Its clock is the one that others are compared with from now on.
+        self.members.forget(&self.node.name);
         self.leaseholder.send_replace(Some(Leaseholder {
             node: self.node.clone(),
             key: Some(key.clone()),
@@ -360,6 +375,7 @@ mod tests {
             region: None,
             address: node.address.clone(),
             clusters: Vec::new(),
+            clock_ahead_ms: 0,
         };
         let members = Members::new(own, Arc::new(SeededWorld::new(0, 1)));
         Seat::new(node, members, nodes_client())

@@ -7,6 +7,10 @@
 //! A name belongs to one node. A node that is started again may have another address, so a name
 //! with another address is no fault; but if the earlier address is heard again, two processes use
 //! the name, and the later one is refused while the first one lives.
+//!
+//! A node tells its time too, and the leaseholder tells all nodes by how much each clock differs
+//! from its own. A node whose clock is wrong refuses the signatures of clients whose clocks are
+//! right, so it gets no partitions and no lease ([`NodeFacts::wrong_clock`]).
 
 pub(crate) mod members;
 pub(crate) mod regions;
@@ -22,6 +26,9 @@ const LIFE_MS: u64 = 6_000;
 const NODES: usize = 1_000;
 /// The largest number of clusters of a node.
 const CLUSTERS: usize = 10_000;
+/// The most milliseconds by which the clock of a node that owns partitions differs from that of the
+/// leaseholder. The gateway accepts signatures of fifteen minutes in both directions.
+const MOST_CLOCK_MS: u64 = 60_000;
 /// The longest name of a node or a region, in bytes.
 const NAME_BYTES: usize = 200;
 /// The longest address, in bytes.
@@ -39,9 +46,31 @@ pub struct NodeFacts {
     /// The names of the clusters in the cluster file of the node; empty for a node that does not
     /// tell them.
     pub clusters: Vec<String>,
+    /// Milliseconds by which the clock of the node is ahead of that of the leaseholder; negative if
+    /// it is behind.
+    pub clock_ahead_ms: i64,
 }
 
 impl NodeFacts {
+    /// Returns a sentence about the clock of the node, if it differs too much from that of the
+    /// leaseholder.
+    pub fn wrong_clock(&self) -> Option<String> {
+        let difference_ms = self.clock_ahead_ms.unsigned_abs();
+        if difference_ms <= MOST_CLOCK_MS {
+            return None;
+        }
+        let minutes = difference_ms / 60_000;
+        let unit = if minutes == 1 { "minute" } else { "minutes" };
+        let direction = match self.clock_ahead_ms > 0 {
+            true => "ahead of",
+            false => "behind",
+        };
+        Some(format!(
+            "the clock of the node '{}' is {minutes} {unit} {direction} the leaseholder's: set it",
+            self.name
+        ))
+    }
+
     /// Returns true if the node may lack a cluster: it has told its clusters, and not this one.
     pub fn lacks(&self, cluster: &str) -> bool {
         !self.clusters.is_empty() && self.clusters.iter().all(|name| name != cluster)
@@ -157,14 +186,28 @@ fn is_live(heard_ms: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(heard_ms) <= LIFE_MS
 }
 
-/// Returns the JSON text of nodes: `{"nodes": [{"name", "address", "region", "clusters"}]}`, with
-/// `region` and `clusters` for the nodes that have told them.
-pub fn facts_to_text(nodes: &[NodeFacts]) -> String {
+/// Nodes that another node tells of, and its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldNodes {
+    /// The nodes.
+    pub nodes: Vec<NodeFacts>,
+    /// The time of the node that tells, in milliseconds since 1970; `None` if the node does not
+    /// tell it.
+    pub now_ms: Option<i64>,
+}
+
+/// Returns the JSON text of nodes and of a time:
+/// `{"nodes": [{"name", "address", "region", "clusters", "clockAheadMs"}], "nowMs"}`, with `region`
+/// and `clusters` for the nodes that have told them.
+pub fn facts_to_text(nodes: &[NodeFacts], now_ms: u64) -> String {
     let node = |facts: &NodeFacts| {
         let mut json = object! {
             "name" => facts.name.as_str(),
             "address" => facts.address.as_str(),
         };
+        if facts.clock_ahead_ms != 0 {
+            json.set("clockAheadMs", facts.clock_ahead_ms);
+        }
         if let Some(region) = &facts.region {
             json.set("region", region.as_str());
         }
@@ -175,18 +218,20 @@ pub fn facts_to_text(nodes: &[NodeFacts]) -> String {
         Json::Object(json)
     };
     let nodes: Vec<Json> = nodes.iter().map(node).collect();
-    Json::Object(object! { "nodes" => nodes }).to_text()
+    Json::Object(object! { "nodes" => nodes, "nowMs" => now_ms }).to_text()
 }
 
 /// Reads the text of [`facts_to_text`]; `None` for a text of another form, or with a name or an
 /// address that no node can have.
-pub fn facts_from_text(text: &[u8]) -> Option<Vec<NodeFacts>> {
+pub fn facts_from_text(text: &[u8]) -> Option<ToldNodes> {
     let json = parse(text).ok()?;
+    let now_ms = json.get("nowMs").and_then(Json::as_i64);
     let nodes = json.get("nodes")?.as_array()?;
     if nodes.len() > NODES {
         return None;
     }
-    nodes.iter().map(facts_of).collect()
+    let nodes = nodes.iter().map(facts_of).collect::<Option<_>>()?;
+    Some(ToldNodes { nodes, now_ms })
 }
 
 fn facts_of(json: &Json) -> Option<NodeFacts> {
@@ -212,6 +257,7 @@ fn facts_of(json: &Json) -> Option<NodeFacts> {
         region,
         address: address.to_owned(),
         clusters,
+        clock_ahead_ms: json.get("clockAheadMs").and_then(Json::as_i64).unwrap_or(0),
     })
 }
 
@@ -242,6 +288,7 @@ mod tests {
             region: region.map(str::to_owned),
             address: format!("http://{name}:8081"),
             clusters: Vec::new(),
+            clock_ahead_ms: 0,
         }
     }
 
@@ -322,14 +369,42 @@ mod tests {
     fn facts_are_read_as_they_were_written() {
         let with_clusters = NodeFacts {
             clusters: vec!["first".to_owned(), "second".to_owned()],
+            clock_ahead_ms: -70_000,
             ..node("c", None)
         };
         assert!(with_clusters.lacks("third") && !with_clusters.lacks("second"));
         assert!(!node("d", None).lacks("third"), "it has not told");
         let nodes = [node("a", Some("West US")), node("b", None), with_clusters];
-        let text = facts_to_text(&nodes);
-        assert_eq!(facts_from_text(text.as_bytes()), Some(nodes.to_vec()));
-        assert_eq!(facts_from_text(br#"{"nodes":[]}"#), Some(Vec::new()));
+        let told = ToldNodes {
+            nodes: nodes.to_vec(),
+            now_ms: Some(7),
+        };
+        let text = facts_to_text(&nodes, 7);
+        assert_eq!(facts_from_text(text.as_bytes()), Some(told));
+        // The text of a version that tells no time.
+        let told = facts_from_text(br#"{"nodes":[]}"#).expect("no nodes");
+        assert_eq!((told.nodes, told.now_ms), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_clock_is_wrong_if_it_differs_by_more_than_a_minute() {
+        let of = |clock_ahead_ms| {
+            let facts = NodeFacts {
+                clock_ahead_ms,
+                ..node("b", None)
+            };
+            facts.wrong_clock()
+        };
+        for right in [0, 60_000, -60_000] {
+            assert_eq!(of(right), None);
+        }
+        let sentence = |difference| format!("the clock of the node 'b' is {difference}: set it");
+        for (clock_ahead_ms, difference) in [
+            (3_600_000, "60 minutes ahead of the leaseholder's"),
+            (-61_000, "1 minute behind the leaseholder's"),
+        ] {
+            assert_eq!(of(clock_ahead_ms), Some(sentence(difference)));
+        }
     }
 
     #[test]
@@ -340,8 +415,9 @@ mod tests {
                 region: Some(region.to_owned()),
                 address: address.to_owned(),
                 clusters: Vec::new(),
+                clock_ahead_ms: 0,
             };
-            facts_to_text(&[facts])
+            facts_to_text(&[facts], 0)
         };
         let good = text("a", "http://[::1]:8081", "West US");
         assert!(facts_from_text(good.as_bytes()).is_some());

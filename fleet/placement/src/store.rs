@@ -270,6 +270,13 @@ impl PlacedStore {
         (self.clusters[at.cluster].name.clone(), at.number)
     }
 
+    /// Returns the reason for which the cluster of a partition takes no commits now.
+    pub fn failure_of(&self, partition: PartitionId) -> Option<String> {
+        let way = self.way(partition);
+        let at = way.map_or(in_first(partition), |way| way.at);
+        self.clusters[at.cluster].store.write_failure()
+    }
+
     /// Takes in what another process knows of a partition with a number in a cluster, as
     /// [`Store::note_known_head`] does. A cluster that is not known is passed over.
     pub fn note_known_head_at(&self, cluster: &str, number: PartitionId, known: &KnownHead) {

@@ -1,7 +1,7 @@
 //! Connections to the primary of a cluster, and to its standbys.
 //!
 //! Patroni is asked for the primary if the description names its addresses; otherwise the servers
-//! are tried in their order, and one that takes no writes is passed over. A server that was named
+//! themselves are asked (`primaries.rs`). A server that was named
 //! after an unknown outcome is tried after the others for a while, since an old primary that hangs
 //! would be found first otherwise; a server that Patroni names is tried first in any case.
 
@@ -27,11 +27,12 @@ use crate::identity::{self, ClusterId, Expected, Found, Membership, Place, Verdi
 use crate::notices::{Listener, Warnings};
 use crate::outage::Outage;
 use crate::patroni::{self, Role};
+use crate::primaries::SeenServers;
 use crate::schema;
 use crate::statements::Statements;
 
 /// The time for which a suspected server is tried last.
-const SUSPICION: Duration = Duration::from_secs(30);
+pub(crate) const SUSPICION: Duration = Duration::from_secs(30);
 
 /// The pause between two attempts of a search for a primary.
 const SEARCH_PERIOD: Duration = Duration::from_millis(100);
@@ -77,6 +78,7 @@ pub(crate) struct Connector {
     tls: Option<Arc<ClientConfig>>,
     /// For each server, when it was last suspected.
     suspected: Mutex<Vec<Option<Instant>>>,
+    pub(crate) seen: Mutex<SeenServers>,
     /// The search for a primary that can be used, while there is none.
     pub(crate) outage: Outage,
     /// The search for a commit that is answered, while there is none.
@@ -147,8 +149,8 @@ impl Drop for Session {
 }
 
 /// A connection that is not set up yet.
-struct NewConnection {
-    client: Client,
+pub(crate) struct NewConnection {
+    pub(crate) client: Client,
     warnings: Arc<Warnings>,
     driver: AbortOnDrop,
 }
@@ -186,6 +188,7 @@ impl Connector {
         Ok(Connector {
             tls: needs_tls.then(|| tls_config(&config)).transpose()?,
             suspected: Mutex::new(vec![None; config.hosts.len()]),
+            seen: Mutex::default(),
             outage: Outage::default(),
             stall: Outage::default(),
             wanted: Mutex::new(Wanted {
@@ -290,17 +293,68 @@ impl Connector {
         });
     }
 
+    /// Notes a statement that the server has refused, as a sentence about it says. Commits are
+    /// tried in the background until they are accepted. Returns the sentence for callers, with the
+    /// remedy if the role lacks a right.
+    pub(crate) fn note_refusal(self: &Arc<Self>, code: &SqlState, detail: &str) -> String {
+        let reason = self.explain_refusal(code, detail);
+        // The class of wrong statements: a right, a table or a column is missing.
+        if code.code().starts_with("42") {
+            self.search_for_commits(&reason);
+        }
+        reason
+    }
+
+    /// Returns a sentence about a refused statement, with the remedy if the role lacks a right.
+    pub(crate) fn explain_refusal(&self, code: &SqlState, detail: &str) -> String {
+        let ClusterConfig {
+            name, user, schema, ..
+        } = &self.config;
+        if *code != SqlState::INSUFFICIENT_PRIVILEGE {
+            return detail.to_owned();
+        }
+        format!(
+            "the role '{user}' may not write in the cluster '{name}': {detail}; GRANT SELECT, \
+             INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO \"{user}\""
+        )
+    }
+
+    /// Checks that the role may write, and changes nothing.
+    ///
+    /// # Errors
+    /// A sentence, if the server refuses a statement. A server that does not answer is no error.
+    pub(crate) async fn check_rights(&self) -> Result<(), String> {
+        let Ok(session) = self.find_primary(Purpose::Write).await else {
+            return Ok(());
+        };
+        let text = schema::writes(&self.config.schema);
+        let writes = session.run(session.client.batch_execute(&text));
+        match tokio::time::timeout(self.config.commit_timeout(), writes).await {
+            Ok(Err(error)) => match error.code() {
+                Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+                    Err(self.explain_refusal(code, &explain(&error)))
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
     /// Makes a commit without an effect, which waits for the standbys as any other does.
     async fn try_commit(&self) -> Result<(), String> {
         let limit = self.config.commit_timeout();
         let session = self.find_primary(Purpose::Write).await?;
         // A commit that writes no row does not wait for a standby.
         let schema = &self.config.schema;
-        let write = format!("UPDATE {schema}.format SET version = version WHERE one = 1");
+        let write = format!("UPDATE {schema}.format SET version = version WHERE one = 1;");
+        let write = write + &schema::writes(schema);
         let commit = session.client.batch_execute(&write);
         match tokio::time::timeout(limit, session.run(commit)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(explain(&error)),
+            Ok(Err(error)) => Err(match error.code() {
+                Some(code) => self.explain_refusal(code, &explain(&error)),
+                None => explain(&error),
+            }),
             Err(_) => Err(format!(
                 "{}: no commit was answered within {} ms",
                 self.config.hosts[session.host].address,
@@ -325,6 +379,15 @@ impl Connector {
             return session.map_err(|reason| self.at(host, &reason));
         }
         let mut reasons = Vec::new();
+        if self.asks_servers() {
+            return match self.connect_to_newest(purpose, &mut reasons).await {
+                Some((host, connection)) => {
+                    let session = self.begin_session(host, connection, purpose).await;
+                    session.map_err(|reason| self.no_primary(&[self.at(host, &reason)]))
+                }
+                None => Err(self.no_primary(&reasons)),
+            };
+        }
         for host in self.candidates(&mut reasons).await {
             match self.connect_to(host, purpose).await {
                 Ok(session) => return Ok(session),
@@ -342,7 +405,7 @@ impl Connector {
         )
     }
 
-    fn at(&self, host: usize, reason: &str) -> String {
+    pub(crate) fn at(&self, host: usize, reason: &str) -> String {
         format!("{}: {reason}", self.config.hosts[host].address)
     }
 
@@ -367,8 +430,17 @@ impl Connector {
     }
 
     /// Returns true for each server that may be the primary by what Patroni says: the one that
-    /// Patroni names, or if it names none, each that Patroni does not exclude.
+    /// Patroni names, or if it names none, each that Patroni does not exclude. Without
+    /// Patroni, that with the newest timeline.
     pub(crate) async fn possible_primaries(&self) -> Vec<bool> {
+        if self.asks_servers() {
+            let newest = self
+                .connect_to_newest(Purpose::Write, &mut Vec::new())
+                .await;
+            let newest = newest.map(|(host, _)| host);
+            let hosts = 0..self.config.hosts.len();
+            return hosts.map(|host| newest == Some(host)).collect();
+        }
         let roles = self.roles().await;
         let wanted = match roles.contains(&Role::Primary) {
             true => Role::Primary,
@@ -401,6 +473,17 @@ impl Connector {
     async fn connect_to(&self, host: usize, purpose: Purpose) -> Result<Session, String> {
         let limit = self.config.connect_timeout();
         let connection = bounded(limit, self.open_connection(host, purpose)).await?;
+        self.begin_session(host, connection, purpose).await
+    }
+
+    /// Checks a new connection, and prepares its statements.
+    async fn begin_session(
+        &self,
+        host: usize,
+        connection: NewConnection,
+        purpose: Purpose,
+    ) -> Result<Session, String> {
+        let limit = self.config.connect_timeout();
         self.has_connected.store(true, Ordering::Relaxed);
         let (client, schema) = (&connection.client, self.config.schema.as_str());
         match purpose {
@@ -512,11 +595,23 @@ impl Connector {
     pub(crate) async fn look(&self) -> Result<Found, String> {
         let limit = self.config.connect_timeout();
         let mut reasons = Vec::new();
+        let look_by = async |connection: NewConnection| {
+            let look = identity::look(&connection.client, &self.config.schema, true);
+            bounded(limit, look).await
+        };
+        if self.asks_servers() {
+            return match self.connect_to_newest(Purpose::Write, &mut reasons).await {
+                Some((host, connection)) => {
+                    let found = look_by(connection).await;
+                    found.map_err(|reason| self.no_primary(&[self.at(host, &reason)]))
+                }
+                None => Err(self.no_primary(&reasons)),
+            };
+        }
         for host in self.candidates(&mut reasons).await {
             let look = async {
-                let connection = bounded(limit, self.open_connection(host, Purpose::Write)).await?;
-                let look = identity::look(&connection.client, &self.config.schema, true);
-                bounded(limit, look).await
+                let connection = self.open_connection(host, Purpose::Write);
+                look_by(bounded(limit, connection).await?).await
             };
             match look.await {
                 Ok(found) => return Ok(found),
@@ -526,7 +621,7 @@ impl Connector {
         Err(self.no_primary(&reasons))
     }
 
-    async fn open_connection(
+    pub(crate) async fn open_connection(
         &self,
         host: usize,
         purpose: Purpose,
@@ -549,17 +644,24 @@ impl Connector {
         if let Some(password) = self.config.password()? {
             options.password(password);
         }
+        let refused = |error: tokio_postgres::Error| match &self.config.password_file {
+            Some(file) if error.code() == Some(&SqlState::INVALID_PASSWORD) => {
+                let file = file.display();
+                format!("{}; the password is that of {file}", explain(&error))
+            }
+            _ => explain(&error),
+        };
         let warnings = Arc::new(Warnings::default());
         let (client, driver) = match (&self.tls, self.config.tls) {
             (Some(tls), Tls::Verify) => {
                 options.ssl_mode(SslMode::Require);
                 let tls = MakeRustlsConnect::new((**tls).clone());
-                let (client, connection) = options.connect(tls).await.map_err(|e| explain(&e))?;
+                let (client, connection) = options.connect(tls).await.map_err(refused)?;
                 (client, tokio::spawn(drive(connection, warnings.clone())))
             }
             _ => {
                 options.ssl_mode(SslMode::Disable);
-                let (client, connection) = options.connect(NoTls).await.map_err(|e| explain(&e))?;
+                let (client, connection) = options.connect(NoTls).await.map_err(refused)?;
                 (client, tokio::spawn(drive(connection, warnings.clone())))
             }
         };
@@ -623,7 +725,7 @@ fn order(&(role, suspicion, host): &(Role, Option<Instant>, usize)) -> impl Ord 
 }
 
 /// Waits for a step on a connection, for `limit` at most.
-async fn bounded<T>(
+pub(crate) async fn bounded<T>(
     limit: Duration,
     step: impl Future<Output = Result<T, String>>,
 ) -> Result<T, String> {

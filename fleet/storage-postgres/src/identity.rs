@@ -24,6 +24,9 @@ const IN_FIRST: [(PartitionId, &str); 3] = [
     (PartitionId(u64::MAX - 3), "the lease"),
 ];
 
+/// The bit in the numbers of partitions that were moved to this cluster.
+const COPY: u64 = 1 << 62;
+
 /// The random id of a cluster, made with its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClusterId(pub [u8; 16]);
@@ -131,6 +134,10 @@ pub(crate) fn name_of(partition: PartitionId) -> String {
     let own = IN_FIRST.iter().find(|(id, _)| *id == partition);
     match own {
         Some((_, name)) => (*name).to_owned(),
+        // The list of partitions has the number, and the partition that was moved.
+        None if partition.0 & COPY != 0 => {
+            format!("the copy {} of a moved partition", partition.0 & !COPY)
+        }
         None => format!("partition {partition}"),
     }
 }

@@ -4,9 +4,9 @@
 //! and its standbys, which [`ClusterConfig`] describes. A partition is one row of the table `head`
 //! and its rows of the table `kv`; a commit is one transaction that compares the head.
 //!
-//! - `config.rs`: the description of a cluster; `connector.rs` and `patroni.rs`: the way to its
-//!   primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL; `pool.rs`:
-//!   connections that are kept;
+//! - `config.rs`: the description of a cluster; `connector.rs`, `patroni.rs` and `primaries.rs`:
+//!   the way to its primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL;
+//!   `pool.rs`: connections that are kept;
 //! - `identity.rs`: the id of a cluster, and the check that a connection is to the expected one;
 //! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted;
 //!   `workers.rs`: their way to the server; `slot.rs`: their answers; `steps.rs`: openings,
@@ -40,6 +40,7 @@ mod outage;
 mod partitions;
 mod patroni;
 mod pool;
+mod primaries;
 mod reads;
 mod recent_keys;
 mod row_cache;

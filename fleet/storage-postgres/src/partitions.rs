@@ -215,7 +215,7 @@ impl Partitions {
 
     /// Sees to the next work of a partition none of whose work is under way. Returns what must be
     /// started, other than a worker.
-    fn go_on(&mut self, id: PartitionId) -> Option<Start> {
+    pub(crate) fn go_on(&mut self, id: PartitionId) -> Option<Start> {
         let partition = self.partitions.get_mut(&id)?;
         match partition.queue.pop_front() {
             None => {
@@ -357,12 +357,6 @@ impl Partitions {
         taken
     }
 
-    /// Ends work of a partition that was under way. Returns what must be started, other than a
-    /// worker.
-    pub(crate) fn end_work(&mut self, id: PartitionId) -> Option<Start> {
-        self.go_on(id)
-    }
-
     /// Notes a row that is durable. Commits go on under the same lease.
     pub(crate) fn note_durable(&mut self, id: PartitionId, row: HeadRow) {
         let partition = self.partitions.entry(id).or_default();
@@ -470,7 +464,6 @@ impl Partitions {
         partition.durable = row;
         partition.loss = loss;
         partition.is_released = false;
-        partition.forget_rows();
         // No transaction of an earlier epoch can take place any more.
         self.set_in_doubt(id, false);
     }
@@ -773,15 +766,15 @@ mod tests {
         // The next work of a partition waits for the end of the work before.
         assert_eq!(take_commits(&mut partitions), [0u64; 0]);
         assert!(
-            partitions.end_work(PartitionId(1)).is_none(),
+            partitions.go_on(PartitionId(1)).is_none(),
             "a worker is there"
         );
-        let start = partitions.end_work(id);
+        let start = partitions.go_on(id);
         assert!(matches!(start, Some(Start::Other(_, Work::Barrier(_)))));
         assert_eq!(take_commits(&mut partitions), [1]);
-        assert!(partitions.end_work(PartitionId(1)).is_none());
+        assert!(partitions.go_on(PartitionId(1)).is_none());
         assert_eq!(partitions.busy(), [id]);
-        assert!(partitions.end_work(id).is_none());
+        assert!(partitions.go_on(id).is_none());
         assert!(partitions.busy().is_empty());
     }
 

@@ -8,6 +8,7 @@ use orrery_storage::{PartitionId, StoreError};
 
 use crate::connector::{Session, explain};
 use crate::head::{HeadRow, LOST};
+use crate::identity::name_of;
 use crate::pool::{Place, Turn};
 use crate::store::Shared;
 use crate::wait::block_on_unless;
@@ -36,7 +37,8 @@ pub(crate) fn await_certainty(shared: &Shared, partition: PartitionId) -> Result
     let is_over = |waited| shared.is_over(waited);
     block_on_unless(certainty(shared, partition), limit, is_over).ok_or_else(|| {
         shared.unavailable(format!(
-            "partition {partition} cannot be read: the outcome of its last commit is not known yet"
+            "{} cannot be read: the outcome of its last commit is not known yet",
+            name_of(partition)
         ))
     })
 }
@@ -74,8 +76,8 @@ pub(crate) fn wait_for<T>(
                 format!("all {most} connections that read are in use, or a server does not answer")
             });
             Err(shared.unavailable(format!(
-                "no snapshot of partition {} could be taken within {} ms: {reason}",
-                partitions[0],
+                "no snapshot of {} could be taken within {} ms: {reason}",
+                name_of(partitions[0]),
                 limit.as_millis(),
             )))
         }
@@ -96,7 +98,8 @@ pub(crate) fn note_shown(
         states.note_shown(partition, row);
         if states.is_in_doubt(partition) {
             return Err(shared.unavailable(format!(
-                "partition {partition} cannot be read: the outcome of a commit became unknown"
+                "{} cannot be read: the outcome of a commit became unknown",
+                name_of(partition)
             )));
         }
     }

@@ -17,6 +17,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::connector::Session;
 use crate::head::{DESTROYING, HeadRow};
+use crate::identity::name_of;
 use crate::pool::Turn;
 use crate::reads;
 use crate::snapshot::{PostgresSnapshot, pair};
@@ -75,8 +76,8 @@ impl RowSnapshot {
 
     fn changed_meanwhile(&self) -> StoreError {
         self.shared.unavailable(format!(
-            "partition {} has changed while it was read",
-            self.partition
+            "{} has changed while it was read",
+            name_of(self.partition)
         ))
     }
 

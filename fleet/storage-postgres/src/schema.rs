@@ -26,6 +26,14 @@ pub(crate) async fn is_present(client: &Client, schema: &str) -> Result<bool, St
     }
 }
 
+/// Returns a sentence about tables whose format another program has changed.
+pub(crate) fn changed_format(schema: &str) -> String {
+    format!(
+        "the schema '{schema}' has another format now than the format {FORMAT} that this program \
+         knows; use the version that wrote it"
+    )
+}
+
 /// Creates the tables if there are none.
 ///
 /// # Errors
@@ -57,6 +65,20 @@ pub(crate) async fn create(client: &Client, schema: &str) -> Result<(), String> 
 /// Returns the statement that creates the table of the identity, which older tables lack.
 pub(crate) fn identity_table(schema: &str) -> String {
     include_str!("identity.sql").replace("{schema}", schema)
+}
+
+/// Returns statements that need every right of a store, and change nothing.
+pub(crate) fn writes(schema: &str) -> String {
+    let of_table = |(table, column): (&str, &str)| {
+        format!(
+            "INSERT INTO {schema}.{table} SELECT * FROM {schema}.{table} WHERE false; \
+             UPDATE {schema}.{table} SET {column} = {column} WHERE false; \
+             DELETE FROM {schema}.{table} WHERE false;"
+        )
+    };
+    [("head", "lsn"), ("history", "lsn"), ("kv", "v")]
+        .map(of_table)
+        .concat()
 }
 
 /// Returns the format of the tables; `None` if there are none.

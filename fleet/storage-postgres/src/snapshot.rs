@@ -21,6 +21,7 @@ use tokio_postgres::types::ToSql;
 use crate::connector::{Session, explain};
 use crate::followers::FollowerTransaction;
 use crate::head::{DESTROYING, HeadRow};
+use crate::identity::name_of;
 use crate::pool::{OpenSnapshot, Turn};
 use crate::reads;
 use crate::statements::head_row;
@@ -148,8 +149,8 @@ impl PostgresSnapshot {
         };
         session.mark_broken();
         Err(self.shared.unavailable(format!(
-            "partition {} could not be read: {failure}",
-            self.partition
+            "{} could not be read: {failure}",
+            name_of(self.partition)
         )))
     }
 }

@@ -5,10 +5,12 @@ use tokio_postgres::{Client, Row, Statement};
 use crate::connector::explain;
 use crate::head::{HeadRow, hex};
 use crate::partitions::CommitWork;
+use crate::schema::FORMAT;
 
 /// The prepared statements of a connection.
 pub(crate) struct Statements {
     schema: String,
+    pub(crate) format: Statement,
     pub(crate) open: Statement,
     pub(crate) raise: Statement,
     pub(crate) record: Statement,
@@ -34,6 +36,12 @@ pub(crate) struct Statements {
 /// whose head did not match change nothing.
 const AT_HEAD: &str =
     "EXISTS (SELECT 1 FROM {s}.head WHERE p = $1 AND epoch = $2 AND lsn = $3 AND token = $4)";
+/// Fails with [`SqlState::DIVISION_BY_ZERO`] for tables of another format, which ends the
+/// transaction.
+///
+/// [`SqlState::DIVISION_BY_ZERO`]: tokio_postgres::error::SqlState::DIVISION_BY_ZERO
+const CHECK_FORMAT: &str =
+    "SELECT 1 / CASE WHEN version = {format} THEN 1 ELSE 0 END FROM {s}.format WHERE one = 1";
 const COLUMNS: &str = "incarnation, epoch, lsn, token, state";
 
 impl Statements {
@@ -53,6 +61,7 @@ impl Statements {
         let (start, until) = (sql(START_DESTROY), sql(DESTROY_UNTIL));
         let (piece, end) = (sql(DESTROY_PIECE), sql(END_DESTROY));
         let (rows, put_many) = (sql(ROWS), sql(PUT_MANY));
+        let format = sql(CHECK_FORMAT).replace("{format}", &FORMAT.to_string());
         let (record, forget, openings) = (sql(RECORD), sql(FORGET), sql(OPENINGS));
         let prepared = tokio::try_join!(
             client.prepare(&open),
@@ -74,6 +83,7 @@ impl Statements {
             client.prepare(&openings),
             client.prepare(&rows),
             client.prepare(&put_many),
+            client.prepare(&format),
         );
         let prepared = prepared.map_err(|error| explain(&error))?;
         Ok(Statements {
@@ -97,6 +107,7 @@ impl Statements {
             openings: prepared.16,
             rows: prepared.17,
             put_many: prepared.18,
+            format: prepared.19,
         })
     }
 

@@ -16,6 +16,7 @@ use crate::history::{self, Opening};
 use crate::identity::name_of;
 use crate::partitions::CommitWork;
 use crate::pool::{Place, Pool};
+use crate::schema;
 use crate::statements::head_row;
 use crate::store::{RETRY_MS, Shared};
 
@@ -232,7 +233,7 @@ pub(crate) async fn destroy(shared: &Shared, id: PartitionId) -> Result<(), Stri
 /// Completes a removal that an earlier process has started.
 pub(crate) async fn complete_removal(shared: Arc<Shared>, id: PartitionId, epoch: u64) {
     if let Err(reason) = perform(&shared, id, Step::Destroy(epoch)).await {
-        log::warn!("the removal of partition {id} is not complete: {reason}");
+        log::warn!("the removal of {} is not complete: {reason}", name_of(id));
     }
 }
 
@@ -274,7 +275,14 @@ async fn perform(shared: &Shared, id: PartitionId, step: Step) -> Result<Option<
             }
             Ok(Err(error)) if is_refusal(&error) => {
                 session.mark_broken();
-                return Err(explain(&error));
+                let detail = explain(&error);
+                return Err(match error.code() {
+                    Some(code) if *code == SqlState::DIVISION_BY_ZERO => {
+                        schema::changed_format(&shared.connector.config.schema)
+                    }
+                    Some(code) => shared.connector.note_refusal(code, &detail),
+                    None => detail,
+                });
             }
             Ok(Err(error)) => explain(&error),
             Err(_) => format!("no answer within {} ms", limit.as_millis()),
@@ -361,9 +369,11 @@ async fn open_on(
     let record: [&(dyn ToSql + Sync); 2] = [number, &opener];
     let partition: [&(dyn ToSql + Sync); 1] = [number];
     // The first poll of each sends it, so the order here is the order at the server.
-    let (_, row, _, _, openings, _) = tokio::try_join!(
+    let (_, _, row, _, _, openings, _) = tokio::try_join!(
         biased;
         client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED"),
+        // Another program may have changed the tables since this connection was made.
+        client.query(&statements.format, &[]),
         client.query_opt(statement, parameters),
         client.execute(&statements.record, &record),
         client.execute(&statements.forget, &partition),

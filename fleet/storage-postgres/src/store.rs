@@ -18,7 +18,7 @@ use crate::config::ClusterConfig;
 use crate::connector::{Connector, Purpose, explain};
 use crate::followers::{self, Followers};
 use crate::head::HeadRow;
-use crate::identity::{ClusterId, Expected, Found};
+use crate::identity::{ClusterId, Expected, Found, name_of};
 use crate::idle::Idle;
 use crate::outage::PATIENCE;
 use crate::partitions::{Answer, CommitWork, Partitions, Start, Work};
@@ -177,6 +177,8 @@ pub(crate) struct Shared {
     partitions: Mutex<Partitions>,
     /// False until what an earlier owner has left is done: no call may pass that.
     is_open: AtomicBool,
+    /// The reason for which the last attempt to open the store failed.
+    opening_failure: Mutex<Option<String>>,
 }
 
 impl Shared {
@@ -260,9 +262,18 @@ impl Shared {
         if self.is_open.load(Ordering::Acquire) {
             return Ok(());
         }
-        let reason = self.connector.failure();
-        let reason = reason.unwrap_or_else(|| "it is being opened".to_owned());
-        Err(self.unavailable(reason))
+        let reason = self.opening_reason();
+        Err(self.unavailable(reason.unwrap_or_else(|| "it is being opened".to_owned())))
+    }
+
+    /// Returns the reason for which a store that is not open could not be opened.
+    fn opening_reason(&self) -> Option<String> {
+        let is_open = self.is_open.load(Ordering::Acquire);
+        let failure = || lock(&self.opening_failure).clone();
+        self.connector
+            .failure()
+            .or_else(failure)
+            .filter(|_| !is_open)
     }
 
     /// Checks that reads can be begun: the store is open, and there is a primary or a connection
@@ -395,6 +406,21 @@ impl PostgresStore {
         })
     }
 
+    /// Checks that the role of the description may write, and changes nothing. A cluster that does
+    /// not answer now is no error.
+    ///
+    /// # Errors
+    /// [`StoreError::Cluster`] with the remedy, if the server refuses that.
+    pub fn check_rights(&self) -> Result<(), StoreError> {
+        let connector = self.shared.connector.clone();
+        let checked = self.run_on_own_threads(async move { connector.check_rights().await });
+        checked.map_err(|detail| StoreError::Cluster {
+            cluster: self.shared.connector.config.name.clone(),
+            detail,
+            retry_after_ms: None,
+        })
+    }
+
     /// Returns the id of the cluster; `None` while there was no connection to the expected one.
     pub fn id(&self) -> Option<ClusterId> {
         self.shared.connector.id()
@@ -432,6 +458,7 @@ impl PostgresStore {
                 runtime: runtime.handle().clone(),
                 partitions: Mutex::new(Partitions::new(cache_bytes, writes)),
                 is_open: AtomicBool::new(false),
+                opening_failure: Mutex::default(),
             }),
             runtime: Some(runtime),
             size: Mutex::new(None),
@@ -459,15 +486,18 @@ impl PostgresStore {
         let (sender, first) = oneshot::channel::<()>();
         self.shared.runtime.spawn(async move {
             let mut first = Some(sender);
-            let mut last = String::new();
             loop {
                 if may_open() {
                     let Err(reason) = open_shared(shared.clone()).await else {
                         return;
                     };
-                    if reason != last {
-                        log::warn!("{reason}; it is opened as soon as possible");
-                        last = reason;
+                    let last = lock(&shared.opening_failure).replace(reason.clone());
+                    if last.as_ref() != Some(&reason) {
+                        let name = &shared.connector.config.name;
+                        log::warn!(
+                            "the cluster '{name}' cannot be used now, and is opened as soon as \
+                             possible: {reason}"
+                        );
                     }
                 }
                 // The caller does not wait for further attempts.
@@ -645,7 +675,12 @@ async fn fence_all(shared: Arc<Shared>) -> Result<(), String> {
                 return Ok(());
             }
             // Another owner that fences at the same time may lock heads in another order.
-            Ok(Err(error)) => last = explain(&error),
+            Ok(Err(error)) => {
+                last = explain(&error);
+                if let Some(code) = error.code() {
+                    last = shared.connector.explain_refusal(code, &last);
+                }
+            }
             Err(_) => {
                 shared.connector.suspect(session.host);
                 last = format!("no answer within {} ms", limit.as_millis());
@@ -771,8 +806,9 @@ impl Store for PostgresStore {
         if had_lease {
             let cluster = &self.shared.connector.config.name;
             log::error!(
-                "another node knows newer commits of partition {partition} than the cluster \
-                 '{cluster}' had when this node opened the partition, which is opened again"
+                "another node knows newer commits of {} than the cluster '{cluster}' had when this \
+                 node opened the partition, which is opened again",
+                name_of(partition)
             );
         }
     }
@@ -807,8 +843,11 @@ impl Store for PostgresStore {
     }
 
     fn write_failure(&self) -> Option<String> {
-        let loss = self.shared.partitions().loss();
-        loss.or_else(|| self.shared.connector.failure())
+        let shared = &self.shared;
+        let loss = shared.partitions().loss();
+        loss.or_else(|| shared.connector.failure())
+            .or_else(|| shared.opening_reason())
+            .or_else(|| shared.connector.stall.reason_since(PATIENCE))
     }
 
     fn approximate_bytes(&self) -> u64 {

@@ -17,6 +17,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, SimpleQueryMessage, Statement};
 
 use crate::connector::{Session, explain};
+use crate::identity::name_of;
 use crate::partitions::CommitWork;
 
 /// The fate of a transaction.
@@ -31,8 +32,8 @@ pub(crate) enum Verdict {
     NotPrimary(String),
     /// Nothing was changed: the disk of the server is full.
     Full(String),
-    /// Nothing was changed.
-    Failed(String),
+    /// Nothing was changed, for the reason with this code.
+    Failed(SqlState, String),
     /// The transaction may or may not take place.
     Unknown(String),
 }
@@ -81,8 +82,8 @@ async fn listen(session: &Session, works: &[CommitWork]) -> (Answers, Vec<String
         match is_at_commit.load(Ordering::Relaxed) {
             true => doubts.push(warning.text.clone()),
             false => log::warn!(
-                "partition {}: a commit had a warning: {}",
-                works[0].id,
+                "{}: a commit had a warning: {}",
+                name_of(works[0].id),
                 warning.text
             ),
         }
@@ -274,6 +275,6 @@ fn refusal(code: &SqlState, error: &Error) -> Verdict {
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Verdict::Repeat,
         SqlState::READ_ONLY_SQL_TRANSACTION => Verdict::NotPrimary(detail),
         SqlState::DISK_FULL => Verdict::Full(detail),
-        _ => Verdict::Failed(detail),
+        _ => Verdict::Failed(code.clone(), detail),
     }
 }

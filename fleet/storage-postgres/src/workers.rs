@@ -15,6 +15,7 @@ use orrery_storage::{CommitOutcome, PartitionId};
 use tokio::time::timeout;
 
 use crate::connector::Session;
+use crate::identity::name_of;
 use crate::partitions::{Answer, CommitWork, Work};
 use crate::pool::Place;
 use crate::steps::{self, PAUSE, unavailable};
@@ -53,7 +54,7 @@ impl UnderWay {
     /// Ends the work, and sees to the next work of the partitions.
     fn end(mut self) {
         for id in std::mem::take(&mut self.ids) {
-            let start = self.shared.partitions().end_work(id);
+            let start = self.shared.partitions().go_on(id);
             self.shared.start(start);
         }
     }
@@ -221,16 +222,17 @@ async fn commit(
                 }
                 return Vec::new();
             }
-            Verdict::Full(_) | Verdict::Failed(_) if works.len() > 1 => return works,
+            Verdict::Full(_) | Verdict::Failed(..) if works.len() > 1 => return works,
             Verdict::Full(reason) => {
-                log::error!("partition {}: {reason}", works[0].id);
+                log::error!("{}: {reason}", name_of(works[0].id));
                 CommitOutcome::StorageFull {
                     retry_after_ms: RETRY_MS,
                 }
             }
-            Verdict::Failed(reason) => {
-                let id = works[0].id;
-                log::error!("partition {id}: the server refused a commit: {reason}");
+            Verdict::Failed(code, detail) => {
+                let reason = shared.connector.note_refusal(&code, &detail);
+                let name = name_of(works[0].id);
+                log::error!("{name}: the server refused a commit: {reason}");
                 // The next attempt is likely to be refused as well.
                 CommitOutcome::Unavailable {
                     retry_after_ms: REFUSED_RETRY_MS,

@@ -335,6 +335,46 @@ fn commits_go_on_after_a_standby_was_promoted() {
     assert_eq!(everything(&store, P).len() as u64, lsn + 1);
 }
 
+/// Without Patroni: the old primary comes first in the file and still takes writes.
+#[test]
+fn of_two_primaries_the_one_of_the_newer_timeline_is_used() {
+    let old = Server::start(&["-c", "fsync=off"]);
+    let new = old.start_standby();
+    let config = old.config_at(&[old.port, new.port]);
+    PartitionWriter::open(&open(&config), P).put(&[(b"a", b"1")]);
+    let count = format!("SELECT count(*) FROM {}.kv", config.schema);
+    let arrived = format!("SELECT to_regclass('{}.kv') IS NOT NULL", config.schema);
+    new.wait_for_sql(&arrived, |rows| rows == [["t"]]);
+    new.wait_for_sql(&count, |rows| rows == [["1"]]);
+    new.promote();
+    // A program that starts now.
+    let store = open(&config);
+    PartitionWriter::open(&store, P).put(&[(b"b", b"2")]);
+    assert_eq!(new.sql(&count), [["2"]]);
+    assert_eq!(old.sql(&count), [["1"]]);
+    // The program that has seen the newer timeline does not go back to the older one.
+    drop(new);
+    let message = store.open(P).expect_err("the primary is gone").to_string();
+    wait_for(
+        "the old primary is refused",
+        || store.write_failure().unwrap_or_default(),
+        |failure| failure.contains("is of timeline 1, and the primary of the cluster was of"),
+    );
+    assert!(message.contains("no primary"), "{message}");
+    assert_eq!(old.sql(&count), [["1"]]);
+
+    // Two servers of one timeline that both take writes are no cluster.
+    let other = Server::start(&["-c", "fsync=off"]);
+    let message = refusal(&other.config_at(&[old.port, other.port]));
+    assert!(
+        message.contains(&format!(
+            "127.0.0.1:{} and 127.0.0.1:{} both take writes, and both are of timeline 1",
+            old.port, other.port
+        )),
+        "{message}"
+    );
+}
+
 #[test]
 fn mistakes_are_refused_with_the_reason_and_without_the_password() {
     let good = server().config();
@@ -350,6 +390,8 @@ fn mistakes_are_refused_with_the_reason_and_without_the_password() {
         "{message}"
     );
     assert!(!message.contains("open sesame"), "{message}");
+    let file = folder.path().join("password").display().to_string();
+    assert!(message.contains(&file), "{message}");
 
     config.password_file = Some(folder.path().join("none"));
     assert!(refusal(&config).contains("cannot read the password file"));
@@ -387,6 +429,22 @@ fn tables_of_a_newer_format_are_refused() {
         message.contains("has format 3, and this program knows format 2"),
         "{message}"
     );
+}
+
+/// Another program changes the tables while connections are open.
+#[test]
+fn a_format_that_has_changed_is_noticed_when_a_partition_is_opened() {
+    let config = server().config();
+    let store = open(&config);
+    let mut writer = PartitionWriter::open(&store, P);
+    writer.put(&[(b"a", b"1")]);
+    let schema = &config.schema;
+    let epoch = || server().sql(&format!("SELECT epoch FROM {schema}.head WHERE p = 7"));
+    let before = epoch();
+    server().sql(&format!("UPDATE {schema}.format SET version = 3"));
+    let message = store.open(P).expect_err("a refusal").to_string();
+    assert!(message.contains("has another format now"), "{message}");
+    assert_eq!(epoch(), before, "nothing was changed");
 }
 
 /// A server without a primary answers "unavailable", and commits go on when there is one again.

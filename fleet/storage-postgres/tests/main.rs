@@ -17,4 +17,5 @@ mod groups;
 mod identity;
 mod known_heads;
 mod reuse;
+mod rights;
 mod single_rows;

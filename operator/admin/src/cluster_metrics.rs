@@ -59,6 +59,26 @@ pub(crate) fn add_cluster_metrics(families: &mut Families, components: &Componen
             "1 if this node holds the lease of the account, and so serves requests.",
             f64::from(u8::from(fleet.holds_lease())),
         );
+        let counts = fleet.counts();
+        families.single(
+            "orrery_lease_takeovers_total",
+            MetricKind::Counter,
+            "Times that this process has taken the lease of the account.",
+            counts.takeovers as f64,
+        );
+        let grants = "orrery_partition_grants_total";
+        families.family(
+            grants,
+            MetricKind::Counter,
+            "Partitions that this leaseholder gave to other nodes, and that came back.",
+        );
+        for (event, value) in [
+            ("granted", counts.granted),
+            ("returned", counts.returned),
+            ("expired", counts.expired),
+        ] {
+            families.sample(grants, &[("event", event)], value as f64);
+        }
     }
     let Some(placed) = &components.placement else {
         return;

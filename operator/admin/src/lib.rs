@@ -63,4 +63,4 @@ pub use balancing::balance_clusters;
 pub use families::{MetricFamily, MetricKind, MetricSample, MetricValue, metric_families};
 pub use key::{AdminKeys, AdminKeysError};
 pub use routes::{KnownRoute, known_routes};
-pub use stage::{Components, Fleet, FleetNode, ForwardedAnswer, ForwardedRequest};
+pub use stage::{Components, Fleet, FleetCounts, FleetNode, ForwardedAnswer, ForwardedRequest};

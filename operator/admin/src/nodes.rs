@@ -40,6 +40,13 @@ pub(crate) const NODE: Schema = Schema {
             COUNT,
             "milliseconds since the node was heard of; a node is listed for six seconds",
         ),
+        optional(
+            "clockAheadMs",
+            ValueType::Integer(i64::MIN, i64::MAX),
+            "milliseconds by which the clock of the node is ahead of the leaseholder's, negative \
+             if it is behind; only if they are more than five seconds. Above a minute the node \
+             owns no partitions",
+        ),
     ],
 };
 
@@ -52,6 +59,9 @@ pub(crate) const LIST: Schema = Schema {
         "live nodes in the order of their names",
     )],
 };
+
+/// The least difference of two clocks that is listed: hellos take some time.
+const LEAST_CLOCK_MS: u64 = 5_000;
 
 /// Lists the live nodes. A node that forwards requests lists them too.
 pub(crate) fn list(stage: Stage) -> Result<Answer, Problem> {
@@ -89,6 +99,9 @@ pub(crate) fn lead(call: &Call) -> Result<Answer, Problem> {
         );
         return Err(Problem::new(409, "Refused", message));
     }
+    if let Some(sentence) = &node.wrong_clock {
+        return Err(Problem::new(409, "Refused", sentence.clone()));
+    }
     fleet.hand_over(name);
     Answer::json(202, node_json(node))
 }
@@ -111,6 +124,9 @@ fn node_json(node: &FleetNode) -> Object {
     };
     if let Some(region) = &node.region {
         json.set("region", region.as_str());
+    }
+    if node.clock_ahead_ms.unsigned_abs() > LEAST_CLOCK_MS {
+        json.set("clockAheadMs", node.clock_ahead_ms);
     }
     if !node.clusters.is_empty() {
         let names = node.clusters.iter().map(|name| Json::from(name.as_str()));

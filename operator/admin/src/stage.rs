@@ -16,6 +16,9 @@ pub trait Fleet: Send + Sync {
     /// Returns true if this node holds the lease of the account.
     fn holds_lease(&self) -> bool;
 
+    /// Returns what this node has done as the leaseholder since its start.
+    fn counts(&self) -> FleetCounts;
+
     /// Returns the live nodes in the order of their names, this node among them.
     fn nodes(&self) -> Vec<FleetNode>;
 
@@ -51,6 +54,19 @@ pub struct ForwardedAnswer {
     pub body: String,
 }
 
+/// Counters of a node as the leaseholder, since its start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FleetCounts {
+    /// The times that the node has taken the lease of the account.
+    pub takeovers: u64,
+    /// Partitions that were given to other nodes.
+    pub granted: u64,
+    /// Partitions that their owners gave back.
+    pub returned: u64,
+    /// Partitions that were taken back from owners that did not answer.
+    pub expired: u64,
+}
+
 /// A live node of a fleet.
 pub struct FleetNode {
     /// The name, which no other node has.
@@ -67,6 +83,10 @@ pub struct FleetNode {
     pub silent_ms: u64,
     /// True for the leaseholder.
     pub holds_lease: bool,
+    /// Milliseconds by which the clock of the node is ahead of that of the leaseholder.
+    pub clock_ahead_ms: i64,
+    /// A sentence about the clock of a node that may not hold the lease because of it.
+    pub wrong_clock: Option<String>,
 }
 
 /// Components of a server that has opened its data.

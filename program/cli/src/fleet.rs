@@ -21,13 +21,14 @@ use std::io::{self, IsTerminal, Write};
 
 /// The endpoint of the management API of this machine.
 const ENDPOINT: &str = "http://127.0.0.1:8082/";
-const NODE_COLUMNS: [&str; 6] = [
+const NODE_COLUMNS: [&str; 7] = [
     "name",
     "region",
     "address",
     "holdsLease",
     "partitions",
     "silentMs",
+    "clockAheadMs",
 ];
 const CLUSTER_COLUMNS: [&str; 7] = [
     "name",

@@ -157,6 +157,8 @@ fn tell_of_lease(progress: Progress, holder: &Mutex<Option<Holder>>) {
             *lock(holder) = Some((node, ttl_ms));
         }
         Progress::Failed(cause) => tell(&format!("the lease cannot be renewed now: {cause}")),
+        Progress::Answered => tell("the lease is renewed again"),
+        Progress::Released => {}
         Progress::Lost(node) => {
             tell(&format!(
                 "the node '{}' ({}) has taken the lease of the clusters: stop all nodes and run \

@@ -246,6 +246,11 @@ fn metrics_tell_of_each_cluster_and_of_the_lease() {
     let node = Node::start();
     node.fill(0..3, 10);
     assert_eq!(node.metric("orrery_node_holds_lease"), 1.0);
+    assert_eq!(node.metric("orrery_lease_takeovers_total"), 1.0);
+    for event in ["granted", "returned", "expired"] {
+        let metric = format!("orrery_partition_grants_total{{event=\"{event}\"}}");
+        assert_eq!(node.metric(&metric), 0.0, "there is one node");
+    }
     let of = |metric: &str| {
         let clusters = ["first", "second"];
         clusters.map(|name| node.metric(&format!("{metric}{{cluster=\"{name}\"}}")))

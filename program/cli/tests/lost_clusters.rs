@@ -196,3 +196,27 @@ fn a_creation_that_met_a_lost_cluster_does_not_stop_the_next_ones() {
         assert_eq!(create(&mut client, &format!("new{n}")), 201);
     }
 }
+
+/// The leaseholder cannot renew the lease, and has the catalog in memory.
+#[test]
+fn a_leaseholder_without_its_first_cluster_does_not_answer_from_memory() {
+    let fleet = Fleet::new(&["first", "second"]);
+    let server = fleet.start_with("a", &["--lease-seconds", "2"]);
+    let server = server.expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    let read = Request::new("GET", "/dbs");
+    assert_eq!(client.call(&read).status, 200);
+    fleet.sql("first", "DROP schema SCHEMA CASCADE");
+    let answer = wait_for(
+        "a refusal",
+        || client.call(&read),
+        |answer| answer.status == 503,
+    );
+    let last = answer.text();
+    let reason = "the lease of the account cannot be read or renewed in the cluster 'first'";
+    assert!(last.contains(reason), "{last}");
+    let ready = client.call(&Request::new("GET", "/ready"));
+    assert_eq!(ready.status, 503);
+    assert!(ready.text().contains(reason), "{}", ready.text());
+}

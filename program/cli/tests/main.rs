@@ -31,6 +31,7 @@ mod change_feeds;
 mod charge_parts;
 mod cluster_files;
 mod cluster_identity;
+mod cluster_rights;
 mod connections;
 mod console;
 mod containers;

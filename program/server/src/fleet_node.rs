@@ -15,7 +15,9 @@ use crate::health::Health;
 use crate::keys;
 use crate::memory::Memory;
 use crate::public_paths::PublicPaths;
-use orrery_admin::{Admin, Components, Fleet, FleetNode, ForwardedAnswer, ForwardedRequest};
+use orrery_admin::{
+    Admin, Components, Fleet, FleetCounts, FleetNode, ForwardedAnswer, ForwardedRequest,
+};
 use orrery_console::WithConsole;
 use orrery_engine::Engine;
 use orrery_gateway::{DirectMode, Gateway};
@@ -190,10 +192,22 @@ impl Fleet for OperatorFleet {
         self.0.holds_lease()
     }
 
+    fn counts(&self) -> FleetCounts {
+        let grants = self.0.grant_counts();
+        FleetCounts {
+            takeovers: u64::from(self.0.has_held_lease()),
+            granted: grants.granted,
+            returned: grants.returned,
+            expired: grants.expired,
+        }
+    }
+
     fn nodes(&self) -> Vec<FleetNode> {
         let nodes = self.0.nodes().into_iter();
         nodes
             .map(|node| FleetNode {
+                clock_ahead_ms: node.facts.clock_ahead_ms,
+                wrong_clock: node.facts.wrong_clock(),
                 name: node.facts.name,
                 region: node.facts.region,
                 address: node.facts.address,

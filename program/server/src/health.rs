@@ -2,7 +2,8 @@
 //!
 //! The port for clients answers them for any host name, because probes of containers use names
 //! that the server does not know. A server in the place of the emulator also answers them on a
-//! port of their own, from before the data is open. The answers say nothing but the state.
+//! port of their own, from before the data is open. The answers say nothing but the state, and that
+//! a node of a fleet cannot read or renew the lease; the cause is in the log.
 
 use crate::address;
 use crate::config::ServerConfig;
@@ -17,12 +18,14 @@ use orrery_gateway::{
     BodyMemory, Connection, ConnectionLimits, Log, LogLevel, Patience, Port, RequestBody, Service,
     Unanswered, body, serve,
 };
+use orrery_model::Json;
 use orrery_model::memory::MemoryBudget;
 use orrery_model::sync;
 use orrery_model::world::World;
+use orrery_node::Seat;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -42,6 +45,8 @@ enum Stage {
 /// The state of the server for probes.
 pub(crate) struct Health {
     stage: RwLock<Stage>,
+    /// The node of a fleet, which may not be able to read or renew the lease.
+    seat: OnceLock<Arc<Seat>>,
     log: Arc<Log>,
     world: Arc<dyn World>,
     memory: BodyMemory,
@@ -52,10 +57,25 @@ impl Health {
     pub(crate) fn new(context: &ServerContext) -> Self {
         Health {
             stage: RwLock::new(Stage::Recovering),
+            seat: OnceLock::new(),
             log: context.log.clone(),
             world: context.world.clone(),
             memory: BodyMemory::new(MemoryBudget::with_part_for_small(MEMORY_BYTES)),
         }
+    }
+
+    /// Sets the node of a fleet that this server is. Only the first call has an effect.
+    pub(crate) fn set_node(&self, seat: &Arc<Seat>) {
+        let _ = self.seat.set(seat.clone());
+    }
+
+    /// Returns the reason of the state as a member of a JSON object, with a comma before; nothing
+    /// if there is none.
+    fn reason(&self) -> String {
+        let reason = self.seat.get().and_then(|seat| seat.lease_failure());
+        reason.map_or(String::new(), |reason| {
+            format!(r#", "reason": {}"#, Json::from(reason).to_text())
+        })
     }
 
     /// Announces that the requests of clients are forwarded to another node.
@@ -84,7 +104,8 @@ impl Health {
                 let state = self.state().await;
                 let is_ready = matches!(state, "ready" | "forwarding");
                 let status = if is_ready { 200 } else { 503 };
-                let body = format!(r#"{{"ready": {is_ready}, "status": "{state}"}}"#);
+                let reason = self.reason();
+                let body = format!(r#"{{"ready": {is_ready}, "status": "{state}"{reason}}}"#);
                 Some(json(status, body))
             }
             "/status" => {
@@ -92,7 +113,8 @@ impl Health {
                 let is_ready = matches!(state, "ready" | "forwarding");
                 let version = env!("CARGO_PKG_VERSION");
                 let state = format!(r#""ready": {is_ready}, "status": "{state}""#);
-                let body = format!(r#"{{"alive": true, {state}, "version": "{version}"}}"#);
+                let reason = self.reason();
+                let body = format!(r#"{{"alive": true, {state}{reason}, "version": "{version}"}}"#);
                 Some(json(200, body))
             }
             _ => None,

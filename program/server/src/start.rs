@@ -148,6 +148,9 @@ async fn run_server<S: Future<Output = ()>>(
     // Other nodes may serve for long, and this one forwards requests to them meanwhile.
     let config = Arc::new(config);
     let node_port = open_port(&config, &context, &observers.health).await?;
+    if let Some(node) = &node_port {
+        observers.health.set_node(&node.seat);
+    }
     if let (Some(node), Some(admin)) = (&node_port, &observers.admin) {
         take_management_requests(&node.seat, admin.admin());
     }

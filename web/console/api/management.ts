@@ -180,6 +180,8 @@ export interface Node {
   readonly partitions: number;
   /** milliseconds since the node was heard of; a node is listed for six seconds */
   readonly silentMs: number;
+  /** milliseconds by which the clock of the node is ahead of the leaseholder's, negative if it is behind; only if they are more than five seconds. Above a minute the node owns no partitions */
+  readonly clockAheadMs?: number | undefined;
 }
 
 export interface Nodes {

@@ -4,7 +4,7 @@
 //! model <- storage <- storage-postgres <- placement
 //! model <- storage, placement, sql, script <- engine <- gateway, prediction <- admin <- console
 //! rntbd <- gateway, cli
-//! storage-postgres, placement, engine, gateway <- node
+//! storage-postgres, placement, script, engine, gateway <- node
 //! admin, console, storage-postgres, placement, node <- server <- cli
 //! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
@@ -54,7 +54,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (PLACEMENT, &[MODEL, STORAGE, STORAGE_POSTGRES]),
     (
         NODE,
-        &[MODEL, STORAGE, STORAGE_POSTGRES, PLACEMENT, ENGINE, GATEWAY],
+        &[
+            MODEL,
+            STORAGE,
+            STORAGE_POSTGRES,
+            PLACEMENT,
+            SCRIPT,
+            ENGINE,
+            GATEWAY,
+        ],
     ),
     (RNTBD, &[]),
     (SQL, &[MODEL]),

@@ -27,6 +27,10 @@ const TOLERANCE_MS: u64 = 60_000;
 /// Milliseconds of the monotonic clock for which a clock that jumped ahead keeps its distance.
 const CONFIRMATION_MS: u64 = 10 * 60_000;
 
+/// Milliseconds since 1970 before which no confirmed time lies: a store that has kept none begins
+/// with 0.
+const UNKNOWN_MS: u64 = 365 * 86_400_000;
+
 /// A move of the clock that the passing of time does not explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockJump {
@@ -114,8 +118,15 @@ impl ConfirmedClock {
 
     /// Looks at the clocks. Returns the confirmed time in milliseconds since 1970.
     pub(crate) fn look(&self, now: Clocks) -> u64 {
-        let (confirmed_ms, jump) = lock(&self.state).look(now);
-        if let Some(jump) = jump {
+        let (is_known, (confirmed_ms, jump)) = {
+            let mut state = lock(&self.state);
+            let last_ms = state.confirmed.map_or(now.wall_ms, |last| last.wall_ms);
+            (last_ms >= UNKNOWN_MS, state.look(now))
+        };
+        // A store that has kept no time needs the confirmation too, but its clock has not jumped.
+        if let Some(jump) = jump
+            && is_known
+        {
             self.report(jump);
         }
         confirmed_ms
@@ -183,6 +194,19 @@ mod tests {
         };
         state.look(clocks(START, 0));
         state
+    }
+
+    #[test]
+    fn a_store_that_has_kept_no_time_tells_of_no_jump() {
+        for (stored_ms, jumps) in [(0, 0), (START - DAY, 1)] {
+            let clock = ConfirmedClock::default();
+            clock.begin(Some(stored_ms), clocks(START, 0));
+            assert_eq!(clock.look(clocks(START, 0)), stored_ms, "not confirmed yet");
+            let confirmed_ms = clock.look(clocks(START + CONFIRMATION_MS, CONFIRMATION_MS));
+            assert_eq!(confirmed_ms, START + CONFIRMATION_MS);
+            // The jump, and its confirmation.
+            assert_eq!(lock(&clock.unheard).len(), 2 * jumps);
+        }
     }
 
     #[test]

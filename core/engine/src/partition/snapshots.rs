@@ -5,7 +5,7 @@
 //! moment as those that it has shown, or the read fails.
 
 use super::{Partition, Writer};
-use crate::errors::storage_failure;
+use crate::errors::{did_not_happen, storage_failure};
 use orrery_model::sync::lock;
 use orrery_model::{Kind, Result};
 use orrery_storage::{PartitionId, ReadAhead, Snapshot};
@@ -40,7 +40,7 @@ impl Partition {
     /// Returns a snapshot for the writer of the partition, as [`Partition::snapshot_ahead`] does.
     ///
     /// # Errors
-    /// As for [`Partition::snapshot`].
+    /// As for [`Partition::snapshot`]; 449 if the store shows less than before.
     pub(crate) fn snapshot_for_writer(
         &self,
         writer: &Writer,
@@ -51,9 +51,14 @@ impl Partition {
             ..ahead()
         })?;
         // The writer may have forgotten rows that another snapshot has shown and this one lacks.
+        if writer.completes(snapshot.head().lsn) {
+            return Ok(snapshot);
+        }
+        let snapshot = self.snapshot_ahead(ahead)?;
         match writer.completes(snapshot.head().lsn) {
             true => Ok(snapshot),
-            false => self.snapshot_ahead(ahead),
+            // A write from rows that lack a commit would undo that commit.
+            false => Err(did_not_happen()),
         }
     }
 

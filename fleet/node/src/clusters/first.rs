@@ -20,7 +20,7 @@ use crate::NodeError;
 pub struct FirstCluster {
     store: Arc<PostgresStore>,
     fleet: ClusterId,
-    name: String,
+    pub(super) name: String,
     pub(super) file: PathBuf,
 }
 
@@ -33,7 +33,7 @@ impl FirstCluster {
     /// no tables although another one of the file belongs to a fleet or has data.
     pub fn open(file: &Path, configs: &[ClusterConfig]) -> Result<FirstCluster, NodeError> {
         let first = FirstCluster::open_alone(file, configs, |found| match found {
-            Found::Nothing => check_new_fleet(configs).map(|()| true),
+            Found::Nothing => check_new_fleet(file, configs).map(|()| true),
             Found::Tables { .. } => Ok(false),
         })?;
         // A node that does not know a cluster must not take the lease from one that does.
@@ -78,6 +78,7 @@ impl FirstCluster {
             ..StoreOptions::default()
         };
         let store = PostgresStore::open_with(config, options).map_err(failed)?;
+        store.check_rights().map_err(failed)?;
         let fleet = store.id().ok_or_else(|| {
             NodeError::Data(format!(
                 "database cluster '{name}': it has no id of a cluster"
@@ -142,7 +143,7 @@ impl FirstCluster {
 }
 
 /// Checks that the clusters of a file whose first one has no tables are those of a new fleet.
-fn check_new_fleet(configs: &[ClusterConfig]) -> Result<(), NodeError> {
+fn check_new_fleet(file: &Path, configs: &[ClusterConfig]) -> Result<(), NodeError> {
     let (first, others) = (&configs[0], &configs[1..]);
     for other in others {
         let why = match PostgresStore::look(other.clone()) {
@@ -164,8 +165,10 @@ fn check_new_fleet(configs: &[ClusterConfig]) -> Result<(), NodeError> {
         };
         return Err(NodeError::Data(format!(
             "database cluster '{}': there are no tables in the schema '{}', and {why}: restore the \
-             first cluster, or correct the order and the addresses in the cluster file",
-            first.name, first.schema
+             first cluster, or correct the order and the addresses in the cluster file {}",
+            first.name,
+            first.schema,
+            file.display()
         )));
     }
     Ok(())

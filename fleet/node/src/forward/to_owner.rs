@@ -117,8 +117,16 @@ impl OwnerForwarder {
             response.extensions().get::<NotOwned>().cloned()
         {
             if Instant::now() > deadline || self.gateway.has_ended_waits() {
-                let message = "The physical partition changes its owner. The request was not \
-                               carried out. Retry later.";
+                let message = match partition.is_some_and(|one| self.grantor.is_away(one)) {
+                    true => {
+                        "The database cluster with the data of this request cannot be used now, \
+                         and the request had no effect. Retry later."
+                    }
+                    false => {
+                        "The physical partition changes its owner. The request was not carried \
+                         out. Retry later."
+                    }
+                };
                 return Ok(self.refuse(Error::new(Kind::Unavailable, message), &head));
             }
             match self

@@ -8,12 +8,14 @@
 //! Locks: the state, then the grants. Both are locked for moments only, and never while a message
 //! or a store is waited for.
 
+use super::counts::{Counters, GrantCounts};
 use super::messages::{
     GivenBack, HeadText, Poll, PollAnswer, Report, StandingText, TermsText, answer_with,
     read_message, reports,
 };
 use super::recaller::{Ended, Recaller};
 use crate::forward::not_leaseholder;
+use crate::roster::members::Members;
 use crate::{Given, NodesKey, Owner, PartitionLoad, Recall, Validity, next_assignment};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -24,10 +26,16 @@ use orrery_model::sync::{lock, pause, read, wait, write};
 use orrery_model::world::World;
 use orrery_placement::PlacedStore;
 use orrery_storage::{KnownHead, PartitionId, Store, StoreError};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::Duration;
+
+mod kept;
+#[cfg(test)]
+mod tests;
+
+use kept::KeptForMove;
 
 /// The most milliseconds for which an owner owns its partitions after a poll. With a short lease
 /// they are fewer: four fifths of what is left of the lease.
@@ -62,9 +70,11 @@ pub struct Grantor {
     key: NodesKey,
     /// The validity of the lease of the account.
     validity: Arc<Validity>,
+    counters: Counters,
     world: Arc<dyn World>,
     log: Arc<Log>,
     placed: Arc<PlacedStore>,
+    members: Arc<Members>,
     /// Set once the engine is open. The engine has a reference to this value.
     engine: OnceLock<Weak<Engine>>,
     recaller: Recaller,
@@ -97,6 +107,8 @@ struct State {
     numbers: HashMap<u64, Numbers>,
     /// The time at which partitions were given that may not be taken over yet.
     given_ms: HashMap<u64, u64>,
+    /// The names of the nodes whose clocks are wrong.
+    wrong_clocks: BTreeSet<String>,
     /// No partition is given any more.
     is_stopped: bool,
 }
@@ -126,6 +138,7 @@ pub(crate) struct GrantorOptions {
     pub(crate) world: Arc<dyn World>,
     pub(crate) log: Arc<Log>,
     pub(crate) placed: Arc<PlacedStore>,
+    pub(crate) members: Arc<Members>,
     pub(crate) least_load: Option<u64>,
 }
 
@@ -139,6 +152,7 @@ impl Grantor {
             world,
             log,
             placed,
+            members,
             least_load,
         } = options;
         let grantor = Arc::new(Grantor {
@@ -146,9 +160,11 @@ impl Grantor {
             term,
             key,
             validity,
+            counters: Counters::default(),
             world,
             log,
             placed: placed.clone(),
+            members,
             engine: OnceLock::new(),
             given: RwLock::default(),
             state: Mutex::default(),
@@ -195,6 +211,11 @@ impl Grantor {
     pub(crate) fn is_just_given(&self, partition: u64) -> bool {
         let given_ms = lock(&self.state).given_ms.get(&partition).copied();
         given_ms.is_some_and(|given_ms| self.world.monotonic_ms() < given_ms + TAKE_OVER_MS)
+    }
+
+    /// Returns true if the cluster of a partition takes no commits now.
+    pub(crate) fn is_away(&self, partition: u64) -> bool {
+        self.placed.failure_of(PartitionId(partition)).is_some()
     }
 
     /// Returns the address of the owner of a partition, if it is another node.
@@ -248,6 +269,16 @@ impl Grantor {
         &self.key
     }
 
+    /// Returns true while the lease of the account is valid.
+    pub(crate) fn holds_lease(&self) -> bool {
+        self.validity.is_valid()
+    }
+
+    /// Returns the numbers of grants so far.
+    pub(crate) fn counts(&self) -> GrantCounts {
+        self.counters.counts()
+    }
+
     fn engine(&self) -> Option<Arc<Engine>> {
         self.engine.get()?.upgrade()
     }
@@ -292,9 +323,19 @@ impl Grantor {
         if !read(&self.given).expired(now_ms).is_empty() {
             self.end_expired_later();
         }
-        self.note_node(&poll, now_ms);
-        if !poll.takes_none {
+        let wrong_clock = self.members.wrong_clock(&poll.address);
+        let is_right = wrong_clock.is_none();
+        self.note_clock(&poll.name, wrong_clock);
+        self.note_node(&poll, is_right, now_ms);
+        if !is_right {
+            self.call_all_back(poll.process);
+        } else if !poll.takes_none {
             self.choose(&engine, poll.process);
+        }
+        let owned = read(&self.given).len();
+        if let Some(line) = self.counters.news(owned, now_ms) {
+            self.log
+                .write(self.world.now_ms(), LogLevel::Info, &line, &[]);
         }
         Some(self.answer_to(&engine, &poll))
     }
@@ -344,7 +385,7 @@ impl Grantor {
         }
         self.keep(back.grant.0, now_ms + REFUSED_MS);
         match back.is_settled {
-            true => self.end(engine, &[back.grant], back.standing.as_ref()),
+            true => self.end_settled(engine, back),
             false => write(&self.given).expire(back.grant),
         }
     }
@@ -354,8 +395,45 @@ impl Grantor {
         lock(&self.state).kept.insert(partition, until_ms);
     }
 
-    /// Notes the node that has polled, and forgets what is over.
-    fn note_node(&self, poll: &Poll, now_ms: u64) {
+    /// Writes to the log that the clock of a node is wrong, as a sentence says, or is right again.
+    fn note_clock(&self, name: &str, wrong_clock: Option<String>) {
+        let mut state = lock(&self.state);
+        let message = match wrong_clock {
+            Some(sentence) if state.wrong_clocks.insert(name.to_owned()) => {
+                format!("{sentence}. The node owns no partitions until then")
+            }
+            None if state.wrong_clocks.remove(name) => {
+                format!("the clock of the node '{name}' is right again")
+            }
+            _ => return,
+        };
+        drop(state);
+        self.log
+            .write(self.world.now_ms(), LogLevel::Warn, &message, &[]);
+    }
+
+    /// Takes the partitions of a process back on a thread of its own: it refuses the signatures of
+    /// clients whose clocks are right.
+    fn call_all_back(self: &Arc<Self>, process: u64) {
+        let given = read(&self.given);
+        let of_process = given.owners().filter(|(_, owner)| owner.process == process);
+        let partitions: Vec<u64> = of_process.map(|(partition, _)| partition).collect();
+        drop(given);
+        if partitions.is_empty() {
+            return;
+        }
+        let call = move |grantor: &Grantor| {
+            for partition in partitions {
+                // The next poll tries again.
+                let _ = grantor.take_back(Some(partition));
+            }
+        };
+        self.in_background("orrery-call-back", |grantor| &grantor.is_calling_back, call);
+    }
+
+    /// Notes the node that has polled, and forgets what is over. Only a node whose clock
+    /// `is_right` gets partitions.
+    fn note_node(&self, poll: &Poll, is_right: bool, now_ms: u64) {
         let mut state = lock(&self.state);
         let state = &mut *state;
         let is_heard = |node: &Node| now_ms.saturating_sub(node.polled_ms) <= SILENT_MS;
@@ -363,7 +441,7 @@ impl Grantor {
         state.kept.retain(|_, until_ms| now_ms < *until_ms);
         let given_ms = &mut state.given_ms;
         given_ms.retain(|_, given_ms| now_ms < *given_ms + TAKE_OVER_MS);
-        if poll.takes_none {
+        if poll.takes_none || !is_right {
             state.nodes.remove(&poll.process);
             return;
         }
@@ -552,6 +630,7 @@ impl Grantor {
             known: self.placed.known_head(PartitionId(partition)),
         };
         write(&self.given).set_terms(partition, id, terms);
+        self.counters.note(|counts| counts.granted += 1);
         self.tell(&format!(
             "the node '{name}' owns partition {partition} from now on"
         ));
@@ -680,7 +759,7 @@ impl Grantor {
         if !back.is_settled {
             return self.end_expired(engine, &[back.grant]);
         }
-        self.end(engine, &[back.grant], back.standing.as_ref());
+        self.end_settled(engine, back);
         true
     }
 
@@ -712,19 +791,30 @@ impl Grantor {
                 have_ended = false;
                 continue;
             }
-            self.end(engine, &[*grant], None);
+            if self.end(engine, *grant, None) {
+                self.counters.note(|counts| counts.expired += 1);
+            }
         }
         have_ended
     }
 
-    /// Ends grants, and goes on with the standing of the budget of their partition.
-    fn end(&self, engine: &Engine, grants: &[(u64, u64)], standing: Option<&StandingText>) {
-        let ended = write(&self.given).end(grants);
+    /// Ends a grant that its owner has given back in order.
+    fn end_settled(&self, engine: &Engine, back: &GivenBack) {
+        if self.end(engine, back.grant, back.standing.as_ref()) {
+            self.counters.note(|counts| counts.returned += 1);
+        }
+    }
+
+    /// Ends a grant, and goes on with the standing of the budget of its partition. Returns false
+    /// if it has ended before.
+    fn end(&self, engine: &Engine, grant: (u64, u64), standing: Option<&StandingText>) -> bool {
+        let ended = write(&self.given).end(&[grant]);
         let standing = standing.map(Standing::from);
-        for partition in ended {
-            engine.resume(PartitionId(partition), standing.as_ref());
+        for partition in &ended {
+            engine.resume(PartitionId(*partition), standing.as_ref());
             self.tell(&format!("this node owns partition {partition} again"));
         }
+        !ended.is_empty()
     }
 
     /// Takes a partition back, and keeps it until the returned value is dropped.
@@ -770,24 +860,6 @@ fn not_taken_back() -> StoreError {
         reason: "a partition cannot be taken back from another node now",
         retry_after_ms: 100,
         is_full: false,
-    }
-}
-
-/// A partition that is not given to another node while it is moved to another cluster.
-struct KeptForMove {
-    grantor: Arc<Grantor>,
-    partition: u64,
-}
-
-impl Drop for KeptForMove {
-    fn drop(&mut self) {
-        let mut state = lock(&self.grantor.state);
-        if let Some(moves) = state.moving.get_mut(&self.partition) {
-            *moves -= 1;
-            if *moves == 0 {
-                state.moving.remove(&self.partition);
-            }
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use super::messages::{
 use super::routed_store::RoutedStore;
 use crate::clusters;
 use crate::forward::to_owner::is_of_partition;
-use crate::forward::{NodesClient, changes_nothing, not_leaseholder};
+use crate::forward::{NodesClient, changes_nothing, may_have_changed, not_leaseholder};
 use crate::role::Seat;
 use crate::standby::ANSWERED_BY;
 use crate::{DatabaseOptions, LeasedStore, Leaseholder, Moment, NodeContext, Owned, Validity};
@@ -642,13 +642,6 @@ fn end_of(grant: Granted, returned: &HashMap<u64, Back>) -> GivenBack {
         head: back.head,
         is_settled: back.is_settled,
     }
-}
-
-/// Returns true for the status of a write that was carried out, or whose outcome is unknown.
-fn may_have_changed(status: StatusCode) -> bool {
-    status.is_success()
-        || status == StatusCode::INTERNAL_SERVER_ERROR
-        || status == StatusCode::REQUEST_TIMEOUT
 }
 
 /// Returns true for a request of the direct mode that clients send to the address of a partition:

@@ -1,7 +1,7 @@
 //! The way to the lease: a node watches the row until the leaseholder is silent for long enough.
 
 use orrery_model::world::World;
-use orrery_storage::{CommitOutcome, Lsn, Store, StoreError};
+use orrery_storage::{CommitOutcome, Head, Lsn, Store, StoreError};
 
 use super::holding::{Holding, commit_of};
 use super::key::NodesKey;
@@ -16,8 +16,9 @@ pub(crate) struct Claim {
     row: Row,
     /// The commit of the row that was seen last.
     seen: Option<Seen>,
-    /// A row was seen. The cluster has lost data if there is none later.
-    has_seen_row: bool,
+    /// The highest head of the lease that was seen with a row. The cluster has lost data if its
+    /// head is lower later.
+    highest: Option<Head>,
 }
 
 /// A commit of the row. Times are milliseconds of the monotonic clock.
@@ -58,7 +59,7 @@ impl Claim {
         Claim {
             row,
             seen: None,
-            has_seen_row: false,
+            highest: None,
         }
     }
 
@@ -74,12 +75,12 @@ impl Claim {
         let snapshot = store.snapshot(LEASE_PARTITION)?;
         let (head, row) = (snapshot.head(), Row::read(snapshot.as_ref())?);
         drop(snapshot);
-        if row.is_none() && self.has_seen_row {
-            let reason = "the row of the lease is gone, so the first cluster has lost its data: \
-                          restore the cluster";
-            return Ok(Attempt::Refused(reason.to_owned()));
+        if let Some(highest) = self.highest
+            && let Some(reason) = loss(highest, head, row.is_some())
+        {
+            return Ok(Attempt::Refused(reason));
         }
-        self.has_seen_row |= row.is_some();
+        self.highest = row.as_ref().map(|_| head);
         // The key outlives the leaseholders.
         let key = row.as_ref().and_then(|row| row.key.clone());
         if let Some(row) = row {
@@ -167,6 +168,24 @@ impl Attempt {
             left_ms,
         }
     }
+}
+
+/// Returns the reason for which a cluster must not be used whose lease had the head `highest`
+/// before and has `head` now; `None` if that is no loss.
+fn loss(highest: Head, head: Head, has_row: bool) -> Option<String> {
+    let what = match has_row {
+        false => "the row of the lease is gone, so the first cluster has lost its data".to_owned(),
+        true if head.lsn < highest.lsn || (head.lsn == highest.lsn && head != highest) => format!(
+            "the first cluster is an older copy of the one that this node has seen: the lease is \
+             at commit {} and was at commit {}",
+            head.lsn, highest.lsn
+        ),
+        true => return None,
+    };
+    Some(format!(
+        "{what}. Restore the present state of the cluster, or stop all nodes and start them again \
+         to accept the loss"
+    ))
 }
 
 /// Returns the reason for which the partition of the lease takes no commits for good.
@@ -462,9 +481,49 @@ mod tests {
         second.step(&store, || ());
         let world = second.world.clone();
         match second.claim.attempt(&MemoryStore::new(), world.as_ref()) {
-            Ok(Attempt::Refused(reason)) => assert!(reason.contains("restore"), "{reason}"),
+            Ok(Attempt::Refused(reason)) => assert!(reason.contains("Restore"), "{reason}"),
             _ => panic!("an empty store has no lease for a node that has seen one"),
         }
+    }
+
+    #[test]
+    fn an_older_copy_of_the_cluster_is_not_claimed() {
+        let (store, copy) = (MemoryStore::new(), MemoryStore::new());
+        let (mut first, mut other) = (TestNode::new(1), TestNode::new(3));
+        let mut waiting = TestNode::new(2);
+        other.step(&copy, || ());
+        for _ in 0..3 {
+            first.step(&store, || ());
+            waiting.step(&store, || ());
+        }
+        // Much later, so that the lease of the copy is free.
+        waiting.world.advance_ms(10 * TTL_MS);
+        let attempt = |waiting: &mut TestNode, store: &MemoryStore| {
+            let world = waiting.world.clone();
+            waiting.claim.attempt(store, world.as_ref()).expect("a row")
+        };
+        for _ in 0..2 {
+            match attempt(&mut waiting, &copy) {
+                Attempt::Refused(reason) => assert!(
+                    reason.contains("the lease is at commit 1 and was at commit 3"),
+                    "{reason}"
+                ),
+                _ => panic!("the lease of the copy is older"),
+            }
+        }
+        // The same number of commits, and another history.
+        other.step(&copy, || ());
+        other.step(&copy, || ());
+        assert!(matches!(attempt(&mut waiting, &copy), Attempt::Refused(_)));
+        // The present state is accepted again.
+        assert!(matches!(
+            attempt(&mut waiting, &store),
+            Attempt::Waiting { .. }
+        ));
+        first.step(&store, || ());
+        assert!(waiting.left_ms(&store) > 0);
+        // A process that has just started cannot know.
+        TestNode::new(4).left_ms(&copy);
     }
 
     /// Clocks that differ by up to a tenth in speed, pauses, and delayed answers of the store.

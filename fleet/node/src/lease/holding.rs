@@ -69,20 +69,21 @@ impl Holding {
         }
     }
 
-    /// Gives the lease back; the node with the name `successor` may claim the lease first. If that
-    /// fails, other nodes wait until the lease has expired.
+    /// Gives the lease back; the node with the name `successor` may claim the lease first. Returns
+    /// false if that fails: other nodes wait until the lease has expired.
     pub(crate) fn release(
         &mut self,
         store: &dyn Store,
         world: &dyn World,
         successor: Option<String>,
-    ) {
+    ) -> bool {
         self.row.is_released = true;
         self.row.successor = successor;
-        let outcome = self.write(store, world);
+        let mut outcome = self.write(store, world);
         if outcome != CommitOutcome::Ok && self.reopen(store) == Ok(None) {
-            self.write(store, world);
+            outcome = self.write(store, world);
         }
+        outcome == CommitOutcome::Ok
     }
 
     /// Commits the row.

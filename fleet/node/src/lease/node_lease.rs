@@ -51,6 +51,10 @@ pub enum Progress {
     Waiting(Leaseholder, u64),
     /// The store does not answer; the node tries again.
     Failed(String),
+    /// The store answers again.
+    Answered,
+    /// This node has given the lease back.
+    Released,
     /// Another node has taken the lease, so this node must not serve the account any more.
     Lost(Node),
 }
@@ -117,11 +121,15 @@ impl NodeLease {
         });
         let pause = Duration::from_millis((terms.ttl_ms / 60).clamp(1, 100));
         let mut last = None;
+        let mut has_failed = false;
         loop {
             let before = Moment::now(world.as_ref());
             let mut next = pause;
             match claim.attempt(store.as_ref(), world.as_ref()) {
                 Ok(Attempt::Held { holding, since_ms }) => {
+                    if has_failed {
+                        report(Progress::Answered);
+                    }
                     let validity = Arc::new(Validity::ended(world.clone()));
                     // The wall clock counts from before the attempt, which is earlier still.
                     let since = Moment {
@@ -148,6 +156,9 @@ impl NodeLease {
                     if left_ms > 0 {
                         next = pause.min(Duration::from_millis(left_ms));
                     }
+                    if std::mem::take(&mut has_failed) {
+                        report(Progress::Answered);
+                    }
                     // The leaseholder is told once, and again when it changes.
                     if let Some((leaseholder, ttl_ms)) = leaseholder
                         && last.as_ref() != Some(&leaseholder)
@@ -156,8 +167,14 @@ impl NodeLease {
                         last = Some(leaseholder);
                     }
                 }
-                Ok(Attempt::Refused(reason)) => report(Progress::Failed(reason)),
-                Err(error) if is_passing(&error) => report(Progress::Failed(error.to_string())),
+                Ok(Attempt::Refused(reason)) => {
+                    has_failed = true;
+                    report(Progress::Failed(reason));
+                }
+                Err(error) if is_passing(&error) => {
+                    has_failed = true;
+                    report(Progress::Failed(error.to_string()));
+                }
                 Err(error) => return Err(error),
             }
             if !wait(next) {
@@ -253,11 +270,15 @@ impl Renewer {
     fn run(self, mut holding: Holding) {
         let soon = Duration::from_millis((self.terms.ttl_ms / 30).max(1));
         let mut pause = Duration::from_millis(self.terms.pause_ms(0));
+        let mut has_failed = false;
         while !self.stop.wait(pause) {
             let before = Moment::now(self.world.as_ref());
             pause = match holding.renew(self.store.as_ref(), self.world.as_ref()) {
                 Renewal::Renewed => {
                     self.validity.extend(before, self.terms.ttl_ms);
+                    if std::mem::take(&mut has_failed) {
+                        (self.report)(Progress::Answered);
+                    }
                     let took_ms = self.world.monotonic_ms() - before.monotonic_ms;
                     Duration::from_millis(self.terms.pause_ms(took_ms))
                 }
@@ -266,6 +287,7 @@ impl Renewer {
                     return (self.report)(Progress::Lost(node));
                 }
                 Renewal::Failed(detail) => {
+                    has_failed = true;
                     (self.report)(Progress::Failed(detail));
                     soon
                 }
@@ -274,6 +296,8 @@ impl Renewer {
         // No answer may follow the release.
         self.validity.end();
         let successor = lock(&self.successor).take();
-        holding.release(self.store.as_ref(), self.world.as_ref(), successor);
+        if holding.release(self.store.as_ref(), self.world.as_ref(), successor) {
+            (self.report)(Progress::Released);
+        }
     }
 }

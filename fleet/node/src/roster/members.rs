@@ -10,11 +10,14 @@
 //! again by a third party keeps a node in the list that has ended; the list decides addresses only,
 //! and no request is lost at an address that does not answer.
 //!
+//! A hello has the time of the node that says it. The leaseholder compares that with its own time,
+//! and tells the difference with the facts of the node.
+//!
 //! A hello with the name of another live node is answered with 409 and the facts of that node, and
 //! the node that said it ends.
 
 use super::regions::{Location, locations};
-use super::{Hearing, LiveNode, NodeFacts, Roster, facts_from_text, facts_to_text};
+use super::{Hearing, LiveNode, NodeFacts, Roster, ToldNodes, facts_from_text, facts_to_text};
 use crate::forward::{NodesClient, not_leaseholder};
 use crate::role::Seat;
 use crate::signed::{self, empty};
@@ -70,9 +73,17 @@ impl Members {
     /// Returns the live nodes in the order of their names.
     pub(crate) fn live(&self) -> Vec<LiveNode> {
         let mut nodes = self.roster.live(self.world.monotonic_ms());
-        nodes.retain(|node| node.facts.name != self.own.name);
+        let mut own = self.own.clone();
+        nodes.retain(|node| {
+            let is_own = node.facts.name == own.name;
+            if is_own {
+                // The leaseholder has compared the clocks.
+                own.clock_ahead_ms = node.facts.clock_ahead_ms;
+            }
+            !is_own
+        });
         nodes.push(LiveNode {
-            facts: self.own.clone(),
+            facts: own,
             silent_ms: 0,
         });
         nodes.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
@@ -84,6 +95,14 @@ impl Members {
         let live = self.live();
         let node = live.into_iter().find(|node| node.facts.lacks(cluster))?;
         Some(node.facts.name)
+    }
+
+    /// Returns a sentence about the clock of the live node with an address, if it differs too much
+    /// from that of this node, which must be the leaseholder.
+    pub(crate) fn wrong_clock(&self, address: &str) -> Option<String> {
+        let mut live = self.live().into_iter();
+        let node = live.find(|node| node.facts.address == address)?;
+        node.facts.wrong_clock()
     }
 
     /// Returns a cluster that another live node has in its file, and this node has not, with the
@@ -150,30 +169,40 @@ impl Members {
         let Some(told) = facts_from_text(&body) else {
             return empty(StatusCode::BAD_REQUEST);
         };
+        let (status, known) = self.take_hello(told);
+        let text = facts_to_text(&known, self.world.now_ms());
+        signed::answer(key, &signature, status, text)
+    }
+
+    /// Takes in what a hello tells. Returns the status of the answer, and the nodes in it.
+    pub(crate) fn take_hello(&self, told: ToldNodes) -> (StatusCode, Vec<NodeFacts>) {
         let now_ms = self.world.monotonic_ms();
         let mut namesakes = Vec::new();
-        for facts in told {
+        let ahead_ms = told.now_ms.map_or(0, |told_ms| {
+            told_ms.saturating_sub_unsigned(self.world.now_ms())
+        });
+        for mut facts in told.nodes {
+            facts.clock_ahead_ms = ahead_ms;
             if facts.name == self.own.name {
                 namesakes.push(self.own.clone());
             } else if let Hearing::NameInUse(namesake) = self.roster.hear(facts, now_ms) {
                 namesakes.push(namesake);
             }
         }
-        let (status, known) = match namesakes.is_empty() {
+        match namesakes.is_empty() {
             true => {
                 let live = self.live().into_iter().map(|node| node.facts);
                 (StatusCode::OK, live.collect())
             }
             false => (StatusCode::CONFLICT, namesakes),
-        };
-        signed::answer(key, &signature, status, facts_to_text(&known))
+        }
     }
 
     /// Tells a leaseholder of this node, and keeps the nodes of its answer. Returns the address of
     /// another node that uses the name of this node.
     async fn tell(&self, leaseholder: &Leaseholder, client: &NodesClient) -> Option<String> {
         let key = leaseholder.key.as_ref()?;
-        let text = facts_to_text(std::slice::from_ref(&self.own));
+        let text = facts_to_text(std::slice::from_ref(&self.own), self.world.now_ms());
         let uri = format!("{}{HELLO_PATH}", leaseholder.node.address);
         let (request, signature) = signed::post(key, "hello", uri, &text);
         let request = request.body(Full::new(Bytes::from(text))).ok()?;
@@ -182,7 +211,7 @@ impl Members {
             signed::read_answer(key, &signature, response, BODY_BYTES).await
         };
         let (status, body) = timeout(PERIOD, answer).await.ok()??;
-        let told = facts_from_text(&body)?;
+        let told = facts_from_text(&body)?.nodes;
         if status == StatusCode::CONFLICT {
             return told.into_iter().next().map(|facts| facts.address);
         }

@@ -87,6 +87,7 @@ mod tests {
             region: (!region.is_empty()).then(|| region.to_owned()),
             address: format!("http://{name}:1"),
             clusters: Vec::new(),
+            clock_ahead_ms: 0,
         }
     }
 
