@@ -38,6 +38,7 @@ mod data_dir;
 mod direct;
 mod doctor;
 mod emulator;
+mod every_node;
 mod faults;
 mod feed_consumers;
 mod feeds;
