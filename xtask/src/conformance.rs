@@ -41,6 +41,7 @@ const SUITES: &[Suite] = &[
     suite("mcp", "sdk/mcp", mcp),
     suite("telemetry", "sdk/telemetry", telemetry),
     suite("splits", "faults/splits", splits),
+    suite("writes", "faults/writes", writes),
     suite("hot-key", "faults/hot-key", hot_key),
     suite("regions", "faults/regions", java_clients),
     suite("emulator", "release/emulator", clients::start),
@@ -48,7 +49,9 @@ const SUITES: &[Suite] = &[
     suite("console", "pages/console", console),
     suite("book", "docs/book", book),
     suite("first-item", "docs/first-item", first_item),
+    suite("search-example", "docs/search", search_example),
     suite("postgres", "lib/postgres", postgres),
+    suite("waiting", "lib/postgres", waiting),
     suite("ratchet", "lib/ratchet", Suite::pytest),
 ];
 
@@ -110,7 +113,9 @@ pub(crate) fn help() -> String {
          cargo xtask conformance javascript --test-name-pattern=\"query plan\" queries.test.js\n\
          cargo xtask conformance go --only \"stale etag\"\n\n\
          `postgres SUITE [arguments]` runs a suite with servers that keep their data in a\n\
-         PostgreSQL of the run; without a suite, the quick choice of the Python suites.\n\n\
+         PostgreSQL of the run; without a suite, the quick choice of the Python suites.\n\
+         `waiting SUITE [arguments]` does so with nodes that do not hold the lease; without a\n\
+         suite, pages of the console.\n\n\
          {PROGRAM_VARIABLE} names another server program than the one of this tree.\n\
          ORRERY_ENDPOINT and ORRERY_KEY name a server that runs already.\n",
         suite_names()
@@ -196,6 +201,15 @@ fn hot_key(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     }
 }
 
+/// Starts the writes through faults of nodes and clusters; without arguments, the tests of the
+/// checker.
+fn writes(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    match arguments {
+        [] => suite.pytest(arguments),
+        _ => suite.script(arguments, "--writes N --seconds N"),
+    }
+}
+
 /// Starts the suite of the export by OpenTelemetry, with the receiver of the collector.
 fn telemetry(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     let receiver = suite.output().join("receiver");
@@ -220,6 +234,20 @@ fn postgres(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     }
     let mut run = suite.script(&[], "SUITE -k NAME")?;
     run.command.arg("--program").arg(server()?);
+    let command = run.command.arg(this_program()?);
+    command.arg("conformance").args(arguments);
+    Ok(run)
+}
+
+/// Starts another suite with servers that are nodes of a fleet beside the leaseholder; without a
+/// suite, some pages of the console.
+fn waiting(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    if arguments.is_empty() {
+        let pages = ["console", "tests/tree.test.js", "tests/items.test.js"];
+        return waiting(suite, &pages.map(str::to_owned));
+    }
+    let mut run = suite.script(&[], "SUITE -k NAME")?;
+    run.command.arg("--waiting").arg("--program").arg(server()?);
     let command = run.command.arg(this_program()?);
     command.arg("conformance").args(arguments);
     Ok(run)
@@ -268,6 +296,11 @@ fn console(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
 /// name languages, all without one.
 fn first_item(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     suite.script(arguments, "LANGUAGE")
+}
+
+/// Starts the run of the example of searches.
+fn search_example(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+    suite.script(arguments, "nothing")
 }
 
 /// Starts the code blocks of the documents; the arguments name pages, all without one.

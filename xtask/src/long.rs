@@ -176,6 +176,14 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "writes",
+        summary: "a million writes by procedures, batches and triggers through faults of a fleet",
+        work: Work::Suite {
+            run: conformance::run,
+            arguments: &["writes", "--writes", "1000000", "--seconds", "1800"],
+        },
+    },
+    Run {
         name: "fleet",
         summary: "a Patroni cluster under every fault, numbered commits checked; takes root",
         work: Work::Suite {

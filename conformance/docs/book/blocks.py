@@ -6,6 +6,8 @@
     ```python,raises=Name  ends with this exception
     ```json,rows           the rows of the `sql` block before
     ```sql,raises=Text     refused with this text
+    ```toml,file=NAME      written to this file of the page's directory
+    ```toml,end-of=NAME    added to the end of this file
     <!-- from examples/x/main.go -->
     ```go                  equal to the file, which another test runs
 
@@ -26,7 +28,7 @@ RUN = {
     "sql": {"norun", "raises"},
 }
 # Languages whose blocks are parsed.
-PARSED = {"json": {"rows", "norun"}, "toml": {"norun"}, "xml": {"norun"}}
+PARSED = {"json": {"rows", "norun"}, "toml": {"norun", "file", "end-of"}, "xml": {"norun"}}
 # Languages whose blocks are files of the repository that other tests run, or are explained by a reason.
 SHOWN = {"go": {"norun"}, "rust": {"norun"}, "csharp": {"norun"}, "yaml": {"norun"}, "dockerfile": {"norun"}}
 # Blocks for people: outputs, layouts and drawings.
@@ -36,6 +38,8 @@ KNOWN = RUN | PARSED | SHOWN | {SAMPLE: set()}
 NORUN = re.compile(r"<!-- norun: (.+) -->")
 # The page needs the container `blog/posts` with a few items.
 CONTAINER = "<!-- with the container blog/posts -->"
+# The page needs machines with PostgreSQL, and runs on names and ports as they stand.
+FLEET = "<!-- with the machines of a fleet -->"
 FROM = re.compile(r"<!-- from (\S+) -->")
 
 
@@ -72,11 +76,12 @@ class Page:
     blocks: list[Block] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     has_posts: bool = False
+    has_fleet: bool = False
 
 
 def read(path: str, text: str) -> Page:
     """Returns the blocks of a page; a malformed block becomes a complaint that names its line."""
-    page = Page(path, has_posts=CONTAINER in text)
+    page = Page(path, has_posts=CONTAINER in text, has_fleet=FLEET in text)
     lines = text.splitlines()
     at = 0
     while at < len(lines):

@@ -6,7 +6,8 @@ Each page gets an empty directory, an empty home and, at the first block that ne
 data in `data`. The addresses 127.0.0.1:8081 and 127.0.0.1:8082 in a block become those of the server. Variables that
 an `sh` block sets are known to the later blocks of the page; so are the names of `python` blocks. A page with the
 comment `<!-- with the container blog/posts -->` finds that container with a few items, and the admin key in `KEY`;
-`ADMIN_KEY` has it everywhere.
+`ADMIN_KEY` has it everywhere. A page with the comment `<!-- with the machines of a fleet -->` runs on those of
+`fleet.py`, with names, ports and folders as they stand.
 
 Promises: every block is run, parsed, compared with a file, or listed with the reason why not; every command of
 `orrery` in a block, run or not, names a sub-command and options that its `--help` has.
@@ -33,7 +34,8 @@ from blocks import PARSED, Block, Page, pages
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "conformance" / "lib" / "server"))
 
-from orrery_server import EMULATOR_KEY, Server, program  # noqa: E402
+from orrery_server import EMULATOR_KEY, Server, ServerFailed, program  # noqa: E402
+from fleet import NEEDS, DatabaseFailed, Fleet, is_possible  # noqa: E402
 from session import Session  # noqa: E402
 
 DATA_SET = ROOT / "docs" / "reference" / "data-set.json"
@@ -52,6 +54,7 @@ class World:
 
     def __init__(self, directory: Path):
         self.directory = directory
+        self.fleet: Fleet | None = None
         self.server: Server | None = None
         self.python: Session | None = None
         self.has_data_set = False
@@ -84,7 +87,7 @@ class World:
 
     def aimed(self, text: str) -> str:
         """Returns the text with the addresses of the server, which is started if the text needs one."""
-        if "127.0.0.1:808" not in text:
+        if self.fleet is not None or "127.0.0.1:808" not in text:
             return text
         endpoints = self.endpoints()
         self.make_container(endpoints)
@@ -123,6 +126,8 @@ class World:
         if self.python is not None:
             self.python.close()
         self.stop_server()
+        if self.fleet is not None:
+            self.fleet.close()
 
     def command(self, words: list[str], text: str | None = None) -> str:
         """Runs a program in the directory of the page and returns what it printed."""
@@ -153,13 +158,19 @@ def run_sh(world: World, block: Block) -> str:
         words = shlex.split(block.text.replace("\\\n", " "))
         if words[:2] != ["orrery", "start"]:
             raise Failed("a block with the tag `server` is one command that begins with `orrery start`")
-        world.serve(words[2:])
+        if world.fleet is not None:
+            world.fleet.serve(words)
+        else:
+            world.serve(words[2:])
         return ""
     # Every variable that the block sets is exported, and read again by the next block.
     state = world.directory / ".variables"
     state.touch()
+    # Blocks of a page with a fleet run as several users.
+    state.chmod(0o666)
     script = f'. "{state}"\nset -a -e -o pipefail\n{world.aimed(block.text)}\nset +a\nexport -p > "{state}"\n'
-    return world.command(["bash", "-c", script])
+    words = ["bash", "-c", script]
+    return world.command(words if world.fleet is None else world.fleet.words(block, words))
 
 
 def run_python(world: World, block: Block) -> str:
@@ -191,7 +202,12 @@ def run_java(world: World, block: Block) -> str:
 
 
 def run_sql(world: World, block: Block, rows: Block | None) -> str:
-    """Runs a query over the data set of the reference, and compares its rows with the block that follows."""
+    """Runs a query over the data set of the reference, and compares its rows with the block that follows.
+
+    On a page with a fleet, runs a statement in PostgreSQL.
+    """
+    if world.fleet is not None:
+        return world.fleet.sql(block.text)
     found, problem = query(world, block.text)
     expected = block.tags.get("raises")
     if expected is not None:
@@ -238,6 +254,14 @@ def parse(block: Block) -> None:
                 ElementTree.fromstring(block.text)
     except (ValueError, ElementTree.ParseError) as error:
         raise Failed(f"it is no {block.language}: {error}") from None
+
+
+def write(world: World, block: Block) -> None:
+    """Writes a block to the file that it names, or adds it to the end of that file."""
+    for tag, mode in (("file", "w"), ("end-of", "a")):
+        if tag in block.tags:
+            with (world.directory / block.tags[tag]).open(mode) as file:
+                file.write(block.text)
 
 
 # The lines around a snippet: `# snippet: name` and `# end`, as comments of the language.
@@ -296,12 +320,15 @@ def run_page(page: Page, helps: Help, ends: Counter, verbose: bool) -> list[str]
         world = World(Path(directory))
         world.has_posts = page.has_posts
         try:
+            if page.has_fleet and is_possible():
+                world.fleet = Fleet(Path(directory), world.environment)
             for place, block in enumerate(page.blocks):
                 rest = page.blocks[place + 1 :]
                 rows = rest[0] if rest and "rows" in rest[0].tags else None
                 try:
-                    ends[run_block(world, block, rows, helps)] += 1
-                except Failed as failure:
+                    is_shown = block.is_run and page.has_fleet and world.fleet is None
+                    ends[NEEDS if is_shown else run_block(world, block, rows, helps)] += 1
+                except (Failed, ServerFailed, DatabaseFailed) as failure:
                     complaints.append(f"{block.place}: the {block.language} block: {failure}")
                     ends["failed"] += 1
                 if verbose:
@@ -322,7 +349,10 @@ def run_block(world: World, block: Block, rows: Block | None, helps: Help) -> st
         return "not run"
     if block.language in PARSED:
         parse(block)
+        write(world, block)
         return "parsed"
+    if world.fleet is not None:
+        world.fleet.prepare(block)
     match block.language:
         case "sh":
             run_sh(world, block)

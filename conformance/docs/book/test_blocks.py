@@ -43,6 +43,16 @@ def test_a_language_that_is_not_run_here_shows_a_file():
     assert "<!-- from PATH -->" in complaint_of("```go\n```\n")
 
 
+def test_a_block_of_toml_may_name_the_file_that_it_becomes():
+    assert block_of("```toml,file=clusters.toml\na = 1\n```\n").tags == {"file": "clusters.toml"}
+    assert block_of("```toml,end-of=clusters.toml\na = 1\n```\n").tags == {"end-of": "clusters.toml"}
+
+
+def test_a_page_says_that_it_needs_machines():
+    assert read("docs/page.md", "<!-- with the machines of a fleet -->\n").has_fleet
+    assert not read("docs/page.md", "with the machines of a fleet\n").has_fleet
+
+
 def test_an_unknown_tag_is_refused():
     assert "no tag `fast`" in complaint_of("```sh,fast\n```\n")
 

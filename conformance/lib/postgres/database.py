@@ -28,12 +28,16 @@ def programs() -> Path:
 
 
 class Database:
-    """One running server with the role `orrery`, whose password is in the file `password` of the folder."""
+    """One running server with the role `orrery`, whose password is in the file `password` of the folder.
 
-    def __init__(self, folder: Path):
+    `within` are words before each command line, such as those of `nsenter`.
+    """
+
+    def __init__(self, folder: Path, within: tuple[str, ...] = ()):
         self._bin = programs()
         self._folder = folder
         self._data = folder / "postgresql"
+        self._within = within
         self.port = 0
 
     def __enter__(self) -> "Database":
@@ -71,18 +75,21 @@ class Database:
         self._start()
 
     def _start(self) -> None:
+        log = str(self._data / "server.log")
+        wait = ["-w", "-t", str(READY_SECONDS_MAX)]
+        self._run("pg_ctl", "-D", str(self._data), "-l", log, *wait, "-o", self._options(), "start")
+
+    def _options(self) -> str:
         # The data of a run is worth nothing after a crash of the machine.
         options = f"-p {self.port} -k '' -c listen_addresses=127.0.0.1 -c max_connections=500 -c fsync=off"
         # Only a standby uses the setting, which delayed reads need.
-        options += " -c hot_standby_feedback=on"
-        log = str(self._data / "server.log")
-        wait = ["-w", "-t", str(READY_SECONDS_MAX)]
-        self._run("pg_ctl", "-D", str(self._data), "-l", log, *wait, "-o", options, "start")
+        return options + " -c hot_standby_feedback=on"
 
     def _run(self, name: str, *arguments: str) -> None:
         command = [str(self._bin / name), *arguments]
         if os.getuid() == 0:
             command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", *command]
+        command = [*self._within, *command]
         # The server inherits no pipe: a pipe would stay open for as long as the server runs.
         with open(self._folder / f"{name}.log", "w+b") as output:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", check=False)

@@ -5,11 +5,15 @@
 same with a schema that belongs to the directory, so that a server that starts again finds its data. All other commands
 and options go to the real program unchanged, which replaces this one.
 
-`run.py` sets the three variables that are read here.
+With `ORRERY_ON_POSTGRES_WAITING` the server is a node that waits for the lease: another node with the same account is
+started first, on free ports, and ends with the server.
+
+`run.py` sets the variables that are read here.
 """
 
 import hashlib
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -44,12 +48,32 @@ def on_postgres(arguments: list[str], folder: Path, port: str) -> list[str]:
     return arguments + ["--store", "postgres", "--cluster-file", str(file), "--node", schema]
 
 
+def start_leaseholder(program: str, arguments: list[str]) -> None:
+    """Starts a leaseholder beside the server with these arguments; it ends with this process."""
+    arguments = list(arguments)
+    for option, change in {
+        "--data-dir": lambda value: f"{value}-leaseholder",
+        "--node": lambda value: f"{value}_leaseholder",
+        "--listen": lambda _: "127.0.0.1:0",
+        "--admin-listen": lambda _: "127.0.0.1:0",
+    }.items():
+        if option in arguments:
+            place = arguments.index(option) + 1
+            arguments[place] = change(arguments[place])
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    leaseholder = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", program, *arguments], **pipes)
+    # Its first line says that it is ready.
+    leaseholder.stdout.readline()
+
+
 def main() -> None:
     program = os.environ["ORRERY_ON_POSTGRES_PROGRAM"]
     arguments = sys.argv[1:]
     if arguments[:1] == ["start"]:
         folder = Path(os.environ["ORRERY_ON_POSTGRES_FOLDER"])
         arguments = on_postgres(arguments, folder, os.environ["ORRERY_ON_POSTGRES_PORT"])
+        if os.environ.get("ORRERY_ON_POSTGRES_WAITING") and "--node" in arguments:
+            start_leaseholder(program, arguments)
     os.execv(program, [program, *arguments])
 
 

@@ -1,6 +1,6 @@
 """Runs a command, such as a suite, with a server program that keeps its data in a PostgreSQL of this run.
 
-    run.py --program target/debug/orrery COMMAND [ARGUMENT...]
+    run.py [--waiting] --program target/debug/orrery COMMAND [ARGUMENT...]
 
 The command finds the server program in ORRERY_BIN, as every suite does. The exit code is that of the command.
 """
@@ -19,6 +19,7 @@ from database import Database, DatabaseFailed
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, required=True, help="the real server program")
+    parser.add_argument("--waiting", action="store_true", help="each server is a node beside the leaseholder")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="the command and its arguments")
     arguments = parser.parse_args()
     if not arguments.command:
@@ -33,6 +34,8 @@ def main() -> int:
                 ORRERY_ON_POSTGRES_FOLDER=str(folder),
                 ORRERY_ON_POSTGRES_PORT=str(database.port),
             )
+            if arguments.waiting:
+                environment["ORRERY_ON_POSTGRES_WAITING"] = "1"
             return subprocess.run(arguments.command, env=environment, check=False).returncode
     except DatabaseFailed as failed:
         print(failed, file=sys.stderr)

@@ -90,6 +90,11 @@ class Server:
         with log.open("wb") as stderr:
             streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": stderr}
             process = subprocess.Popen(command, env={**(defaults or {}), **os.environ}, **streams)
+        return cls.of_process(process, log)
+
+    @classmethod
+    def of_process(cls, process: subprocess.Popen, log: Path) -> "Server":
+        """Returns the server that a caller has started with `--ready-json` and a pipe, as soon as it is ready."""
         server = cls(process, log)
         try:
             server.endpoints = server._wait_until_ready()

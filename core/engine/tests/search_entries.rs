@@ -34,7 +34,12 @@ fn access(engine: &Engine, container: &Container, text: &str) -> String {
         cross_partition: true,
         ..query(text)
     };
-    let page = engine.query(container, &Scope::Everything, &request, ReadOptions::default());
+    let page = engine.query(
+        container,
+        &Scope::Everything,
+        &request,
+        ReadOptions::default(),
+    );
     page.result.expect("a page").explanation.expect("EXPLAIN")
 }
 

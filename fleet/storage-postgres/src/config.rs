@@ -412,6 +412,66 @@ mod tests {
         assert!(same.to_string().contains("clusters.toml"), "{same}");
     }
 
+    const PAGE: &str = include_str!("../../../docs/reference/cluster-file.md");
+
+    /// Returns the keys of a table of the file, from the error about an unknown key.
+    fn keys_of(text: &str) -> Vec<String> {
+        let error = toml::from_str::<ClusterFile>(text)
+            .err()
+            .map(|error| error.to_string());
+        let error = error.expect("an unknown key is refused");
+        let (_, known) = error.split_once("expected ").expect("the known keys");
+        known
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Returns the keys and defaults in the tables behind a heading of the page.
+    fn rows_of(heading: &str) -> Vec<(String, String)> {
+        let (_, section) = PAGE.split_once(heading).expect("the heading");
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let cell = |row: &str, at| row.split('|').nth(at).map(|c| c.trim().replace('`', ""));
+        rows.map(|row| (cell(row, 1).unwrap(), cell(row, 4).unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn the_reference_has_every_key_and_its_default() {
+        let cluster = rows_of("## Keys of a cluster");
+        let of_host = rows_of("## Keys of a host");
+        for (rows, text) in [
+            (&cluster, "[[cluster]]\nunknown = 1\n"),
+            (&of_host, "[[cluster]]\n[[cluster.host]]\nunknown = 1\n"),
+        ] {
+            let mut documented: Vec<String> = rows.iter().map(|(key, _)| key.clone()).collect();
+            let mut known = keys_of(text);
+            documented.sort();
+            known.sort();
+            assert_eq!(documented, known);
+        }
+        let made = ClusterConfig::new("c", vec![host("db1")], "u", "d");
+        for (key, value) in [
+            ("schema", made.schema.clone()),
+            ("tls", format!("{:?}", made.tls).to_lowercase()),
+            ("write_connections", made.write_connections.to_string()),
+            ("read_connections", made.read_connections.to_string()),
+            ("cache_mb", made.cache_mb.to_string()),
+            ("commit_timeout_ms", made.commit_timeout_ms.to_string()),
+            ("read_timeout_ms", made.read_timeout_ms.to_string()),
+            ("connect_timeout_ms", made.connect_timeout_ms.to_string()),
+            ("follower_delay_ms", made.follower_delay_ms.to_string()),
+        ] {
+            assert!(
+                cluster.contains(&(key.to_owned(), value.clone())),
+                "{key}: {value}"
+            );
+        }
+    }
+
     #[test]
     fn wrong_descriptions_are_refused_with_the_reason() {
         let good = || ClusterConfig::new("c", vec![host("db1")], "u", "d");

@@ -12,6 +12,7 @@
 use crate::files::Files;
 use crate::guard::{self, TOKEN_HEADER};
 use crate::refusal::Refusal;
+use crate::remote::RemoteDatabase;
 use crate::reply::{complete, json, redirect};
 use crate::service::Base;
 use crate::sessions::{Sessions, is_equal};
@@ -81,6 +82,8 @@ pub struct Console {
     pub(crate) version: &'static str,
     pub(crate) sessions: Sessions,
     pub(crate) database: OnceLock<Database>,
+    /// Used until this server's own data is open.
+    pub(crate) remote: OnceLock<RemoteDatabase>,
     pub(crate) blog: OnceLock<LinkedBlog>,
 }
 
@@ -116,6 +119,7 @@ impl Console {
             version: options.version,
             sessions: Sessions::default(),
             database: OnceLock::new(),
+            remote: OnceLock::new(),
             blog: OnceLock::new(),
         }
     }
@@ -124,6 +128,13 @@ impl Console {
     pub fn begin_serving(&self, database: Database) {
         // A server opens its data once.
         let _ = self.database.set(database);
+    }
+
+    /// Announces that another node holds the lease of the account; from now on requests for the
+    /// database go that way until this node's own data is open.
+    pub fn begin_forwarding(&self, remote: RemoteDatabase) {
+        // A node forwards in one way.
+        let _ = self.remote.set(remote);
     }
 
     /// Announces a blog, to whose posts and users the console links from their items.
@@ -214,20 +225,36 @@ impl Console {
                 return Ok(self.admin.handle_trusted(request, connection).await);
             }
             ConsolePath::Data(path) => {
-                let database = self.database.get().ok_or_else(|| {
-                    Refusal::new(503, "Recovering", "the server is opening its data")
-                })?;
-                let access = match self.access {
-                    Access::Full => TrustedAccess::Full,
-                    Access::ReadOnly => TrustedAccess::ReadOnly,
-                };
                 let request = passed_on(head, body, &path)?;
-                let gateway = &database.gateway;
-                return Ok(gateway.handle_trusted(request, connection, access).await);
+                return self.pass_to_data(request, connection).await;
             }
             ConsolePath::Unknown => return Err(Refusal::not_found()),
         };
         Ok(Ok(response))
+    }
+
+    /// Passes a request to the database of this server, or to that of the node that can answer.
+    ///
+    /// # Errors
+    /// 503 if neither is known yet.
+    async fn pass_to_data(
+        &self,
+        request: Request<RequestBody>,
+        connection: &Connection,
+    ) -> Result<Result<Response<Bytes>, Unanswered>, Refusal> {
+        if let Some(database) = self.database.get() {
+            let access = match self.access {
+                Access::Full => TrustedAccess::Full,
+                Access::ReadOnly => TrustedAccess::ReadOnly,
+            };
+            let gateway = &database.gateway;
+            return Ok(gateway.handle_trusted(request, connection, access).await);
+        }
+        let remote = self.remote.get();
+        let remote = remote
+            .ok_or_else(|| Refusal::new(503, "Recovering", "the server is opening its data"))?;
+        let answer = remote.gateway.send(request, connection, self.access);
+        Ok(answer.await)
     }
 
     /// Checks everything that can be checked before the body is read: host, method, origin, session

@@ -8,6 +8,7 @@
 //! guard     checks of the host, the origin and the token against forged requests
 //! sessions  sign-in by admin key or one-time address, and the sessions of signed-in browsers
 //! files     the built pages, embedded or from a directory
+//! remote    the database of a node that does not hold the lease of its account
 //! reply     responses and the headers that they have in common
 //! refusal   error responses
 //! ```
@@ -30,10 +31,12 @@ mod files;
 mod guard;
 mod page;
 mod refusal;
+mod remote;
 mod reply;
 mod service;
 mod session;
 mod sessions;
 
 pub use console::{Access, Console, Database, LinkedBlog, Options};
+pub use remote::{RemoteAnswer, RemoteDatabase, RemoteGateway};
 pub use service::{Base, WithConsole};

@@ -103,6 +103,10 @@ impl Console {
             body.set("endpoint", database.endpoint.as_str());
             body.set("account", database.gateway.account_name());
             body.set("hasWellKnownKey", database.has_well_known_key);
+        } else if let Some(remote) = self.remote.get() {
+            body.set("endpoint", remote.endpoint.as_str());
+            body.set("account", remote.account.as_str());
+            body.set("hasWellKnownKey", remote.has_well_known_key);
         }
         if let Some(blog) = self.blog.get() {
             let link = object! {

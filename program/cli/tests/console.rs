@@ -2,6 +2,7 @@
 //!
 //! The pages are tested in a browser by `conformance/pages/console`.
 
+use crate::fleet::Fleet;
 use crate::program::{Answer, Request, Server, start};
 use orrery_model::Json;
 use std::io::{BufReader, Write};
@@ -391,4 +392,78 @@ fn the_interfaces_of_programs_are_not_changed_by_the_console() {
     };
     assert_eq!(answer.get("status").status, 401);
     assert_eq!(server.manager().get("/alive").status, 200);
+}
+
+/// The keys of an account, with and without one that only reads.
+const KEYS: &str = "primary: c29tZSBrZXkgb2YgbXkgb3duIGhlcmU=\n";
+const READ_ONLY_KEY: &str = "primary-read-only: YW5vdGhlciBrZXkgb2YgbXkgb3duIQ==\n";
+
+/// Starts a leaseholder and another node with a key file, the latter with further options.
+fn two_nodes(keys: &str, options: &[&str]) -> (Fleet, Server, Server) {
+    let fleet = Fleet::new(&["only"]);
+    let file = fleet.path("account.key");
+    std::fs::write(&file, keys).expect("written");
+    let leaseholder = fleet.start_with("a", &["--key-file", &file]);
+    let leaseholder = leaseholder.expect("it starts");
+    let options = [&["--key-file", &file], options].concat();
+    let other = fleet.start_with("b", &options).expect("it starts");
+    (fleet, leaseholder, other)
+}
+
+#[test]
+fn a_node_without_the_lease_shows_and_changes_the_data() {
+    let (_fleet, leaseholder, other) = two_nodes(KEYS, &[]);
+    let at_leaseholder = Browser::new(&leaseholder).signed_in(&leaseholder);
+    let browser = Browser::new(&other).signed_in(&other);
+    let session = browser.get("api/session").json();
+    let endpoint = session.get("endpoint").and_then(Json::as_str);
+    assert_eq!(
+        endpoint,
+        Some(format!("http://{}/", other.address).as_str())
+    );
+
+    let sent = |path: &str, body: &str| browser.send("POST", path, &[], body);
+    let made = sent("api/data/dbs", r#"{"id":"a b"}"#);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let container = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#;
+    let made = sent("api/data/dbs/a%20b/colls", container);
+    assert_eq!(made.status, 201, "{}", made.text());
+    for path in [
+        "api/data/dbs",
+        "api/data/dbs/a%20b/colls/c",
+        "api/data/dbs/a%20b/colls/c/docs",
+        "api/data/offers",
+        "api/manage/dbs/a%20b/colls/c/partitions",
+    ] {
+        let answers = [&browser, &at_leaseholder].map(|one| {
+            let answer = one.get(path);
+            (answer.status, answer.text())
+        });
+        assert_eq!(answers[0], answers[1], "{path}");
+        assert_eq!(answers[0].0, 200, "{path}");
+    }
+    assert_eq!(browser.get("api/data/dbs/none").status, 404);
+    assert_eq!(browser.get("api/data/nothing/here").status, 404);
+}
+
+#[test]
+fn a_read_only_console_of_such_a_node_reads_with_a_read_only_key() {
+    let options = ["--console", "read-only"];
+    let (_fleet, _leaseholder, other) = two_nodes(&[KEYS, READ_ONLY_KEY].concat(), &options);
+    let browser = Browser::new(&other).signed_in(&other);
+    assert_eq!(browser.get("api/data/dbs").status, 200);
+    let refused = browser.send("POST", "api/data/dbs", &[], r#"{"id":"intruder"}"#);
+    assert_eq!(refused.status, 403, "{}", refused.text());
+}
+
+#[test]
+fn a_read_only_console_of_such_a_node_without_such_a_key_is_refused() {
+    let (_fleet, _leaseholder, other) = two_nodes(KEYS, &["--console", "read-only"]);
+    let refused = Browser::new(&other).signed_in(&other).get("api/data/dbs");
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(
+        refused.text().contains("read-only key"),
+        "{}",
+        refused.text()
+    );
 }

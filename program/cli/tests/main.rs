@@ -39,6 +39,7 @@ mod data_dir;
 mod direct;
 mod doctor;
 mod emulator;
+mod every_node;
 mod faults;
 mod feed_consumers;
 mod feeds;

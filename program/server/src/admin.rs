@@ -12,7 +12,7 @@ use crate::hosts::hosts;
 use crate::private_file;
 use orrery_admin::{Admin, AdminKeys, Components, Fleet, Options};
 use orrery_client::files::read_text;
-use orrery_console::{Base, Console, Database, WithConsole};
+use orrery_console::{Base, Console, Database, RemoteDatabase, WithConsole};
 use orrery_gateway::{ConnectionLimits, Patience, Port, serve};
 use std::io;
 use std::net::SocketAddr;
@@ -109,6 +109,13 @@ impl AdminServer {
     /// Announces that the requests of clients are forwarded to another node.
     pub(crate) fn begin_forwarding(&self, fleet: Arc<dyn Fleet>) {
         self.admin.begin_forwarding(fleet);
+    }
+
+    /// Announces to the console the way to the data while another node holds the lease.
+    pub(crate) fn begin_remote_console(&self, remote: RemoteDatabase) {
+        if let Some(console) = &self.console {
+            console.begin_forwarding(remote);
+        }
     }
 
     /// Announces that this node may own partitions.

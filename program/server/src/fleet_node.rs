@@ -38,6 +38,12 @@ pub(crate) type ClientService = PublicPaths<WithConsole<Gateway>>;
 /// The client port of a node.
 pub(crate) type ServerPort = NodePort<PublicPaths<Forwarder>, ClientService>;
 
+/// The open client port of a node, and the part that forwards.
+pub(crate) struct OpenPort {
+    pub(crate) port: ServerPort,
+    pub(crate) forwarder: Arc<Forwarder>,
+}
+
 /// Checks the cluster file of a node. Nothing is created.
 ///
 /// # Errors
@@ -109,7 +115,7 @@ pub(crate) async fn open_port(
     config: &Arc<ServerConfig>,
     context: &ServerContext,
     health: &Arc<Health>,
-) -> Result<Option<ServerPort>, Failure> {
+) -> Result<Option<OpenPort>, Failure> {
     let Some(fleet) = &config.fleet else {
         return Ok(None);
     };
@@ -133,14 +139,20 @@ pub(crate) async fn open_port(
         drain: DRAIN_TIMEOUT,
         direct: config.clients.direct.addresses != DirectMode::Off,
     };
-    let front = |forwarder| PublicPaths {
-        inner: Arc::new(forwarder),
-        health: health.clone(),
-        certificate: context.tls.chain_pem.as_bytes().to_vec().into(),
-        stands_in_for_console: false,
+    let mut opened = None;
+    let front = |forwarder: Forwarder| {
+        let forwarder = Arc::new(forwarder);
+        opened = Some(forwarder.clone());
+        PublicPaths {
+            inner: forwarder,
+            health: health.clone(),
+            certificate: context.tls.chain_pem.as_bytes().to_vec().into(),
+            stands_in_for_console: false,
+        }
     };
     let node_context = node_context(config, context);
-    Ok(Some(NodePort::open(options, &node_context, front)))
+    let port = NodePort::open(options, &node_context, front);
+    Ok(opened.map(|forwarder| OpenPort { port, forwarder }))
 }
 
 /// Returns the address at which other nodes reach this one, as a URL.

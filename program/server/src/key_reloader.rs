@@ -69,7 +69,7 @@ impl KeyReloader {
         };
         match result {
             Ok(account_keys) => {
-                self.context.key_users.replace(account_keys.keys);
+                self.context.key_users.replace(account_keys);
                 self.context.log(LogLevel::Info, "account keys reloaded");
             }
             Err(cause) => self.context.log_with_cause(

@@ -4,7 +4,8 @@
 //! it serves. Promise: all gateways have the keys that were read last, also a gateway that is made
 //! after that.
 
-use orrery_gateway::{Gateway, Keys};
+use crate::keys::AccountKeys;
+use orrery_gateway::Gateway;
 use orrery_model::sync::lock;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -18,26 +19,31 @@ pub(crate) struct KeyUsers {
 struct State {
     gateways: Vec<Weak<Gateway>>,
     /// The keys that were read since the start of the server.
-    newest: Option<Keys>,
+    newest: Option<AccountKeys>,
 }
 
 impl KeyUsers {
     /// Adds a gateway that has the keys of the server's start.
     pub(crate) fn add(&self, gateway: &Arc<Gateway>) {
         let mut state = lock(&self.state);
-        if let Some(keys) = &state.newest {
-            gateway.replace_keys(keys.clone());
+        if let Some(newest) = &state.newest {
+            gateway.replace_keys(newest.keys.clone());
         }
         state.gateways.retain(|known| known.strong_count() > 0);
         state.gateways.push(Arc::downgrade(gateway));
     }
 
+    /// Returns the keys that were read since the start of the server.
+    pub(crate) fn newest(&self) -> Option<AccountKeys> {
+        lock(&self.state).newest.clone()
+    }
+
     /// Gives all gateways other keys.
-    pub(crate) fn replace(&self, keys: Keys) {
+    pub(crate) fn replace(&self, newest: AccountKeys) {
         let mut state = lock(&self.state);
         for gateway in state.gateways.iter().filter_map(Weak::upgrade) {
-            gateway.replace_keys(keys.clone());
+            gateway.replace_keys(newest.keys.clone());
         }
-        state.newest = Some(keys);
+        state.newest = Some(newest);
     }
 }

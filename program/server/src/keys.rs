@@ -29,11 +29,14 @@ pub enum KeyKind {
 }
 
 /// The keys of an account.
+#[derive(Clone)]
 pub struct AccountKeys {
     /// Keys with which the gateway checks signatures.
     pub keys: Keys,
     /// Text of the primary key, for the announcement.
     pub primary: String,
+    /// Text of a key with read access, if there is one.
+    pub(crate) read_only: Option<String>,
     /// True if one of the keys is the well-known key of the emulator.
     pub has_well_known_key: bool,
 }
@@ -157,6 +160,12 @@ pub fn parse(text: &str) -> Result<AccountKeys, String> {
         return Err("the primary key does not come first".into());
     }
 
+    let is_read_only = |entry: &&(KeyKind, &str)| {
+        matches!(
+            entry.0,
+            KeyKind::PrimaryReadOnly | KeyKind::SecondaryReadOnly
+        )
+    };
     // The gateway does not tell primary from secondary keys, so duplicates are found here.
     let invalid =
         |kind: KeyKind, error: KeysError| format!("the {} key is invalid: {error}", kind.name());
@@ -174,6 +183,10 @@ pub fn parse(text: &str) -> Result<AccountKeys, String> {
     Ok(AccountKeys {
         keys,
         primary: primary.to_owned(),
+        read_only: entries
+            .iter()
+            .find(is_read_only)
+            .map(|(_, key)| (*key).to_owned()),
         has_well_known_key: entries.iter().any(|(_, key)| *key == WELL_KNOWN_KEY),
     })
 }

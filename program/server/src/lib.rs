@@ -39,6 +39,7 @@
 //! failure        failures of all these parts
 //!
 //! fleet_node     node of a fleet in this server, by `orrery-node`
+//! console_data   way of the console to the data of other nodes
 //! ```
 
 mod account;
@@ -49,6 +50,7 @@ mod background;
 pub mod certificate;
 mod client_port;
 pub mod config;
+mod console_data;
 mod context;
 pub mod data_dir;
 mod definition;

@@ -3,8 +3,11 @@
 //! A node has opened its client port before, and forwards the requests of clients to the
 //! leaseholder. So such a node is announced as ready before its own data is open.
 
+use crate::account::account;
+use crate::address::reachable;
 use crate::announcement::Announcement;
 use crate::config::ServerConfig;
+use crate::console_data::SignedRequests;
 use crate::context::ServerContext;
 use crate::engine::open_engine;
 use crate::failure::Failure;
@@ -15,11 +18,13 @@ use crate::observers::Observers;
 use crate::private_file;
 use crate::telemetry::Telemetry;
 use orrery_admin::Fleet;
+use orrery_console::RemoteDatabase;
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel};
 use orrery_model::world::ShiftedWorld;
 use orrery_node::{
-    Clusters, FleetOfNode, NodeContext, Reader, Seat, Terms, open_owner, open_reader, read_file,
+    Clusters, FleetOfNode, Forwarder, NodeContext, Reader, Seat, Terms, open_owner, open_reader,
+    read_file,
 };
 use std::pin::Pin;
 use std::sync::Arc;
@@ -60,6 +65,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) observers: &'a Observers,
     /// The client port, if the server is a node.
     pub(crate) node: Option<&'a ServerPort>,
+    /// The part of the client port that forwards, if the server is a node.
+    pub(crate) forwarder: Option<Arc<Forwarder>>,
 }
 
 /// The end of the opening. `S` is the future that completes when the server is to stop, `R` the
@@ -239,6 +246,20 @@ impl Opening<'_> {
             &keys.primary,
             keys.has_well_known_key,
         )?;
+        if let (Some(admin), Some(forwarder)) = (&self.observers.admin, &self.forwarder) {
+            let host = reachable(announcement.address).to_string();
+            admin.begin_remote_console(RemoteDatabase {
+                endpoint: format!("http://{host}/"),
+                account: account(&self.config)?.name,
+                has_well_known_key: keys.has_well_known_key,
+                gateway: Arc::new(SignedRequests {
+                    context: self.context.clone(),
+                    forwarder: forwarder.clone(),
+                    host,
+                    keys_of_start: keys.clone(),
+                }),
+            });
+        }
         ready(&announcement)
     }
 }

@@ -24,7 +24,8 @@ use crate::context::ServerContext;
 use crate::definition;
 use crate::failure::Failure;
 use crate::fleet_node::{
-    self, ClientService, ServerPort, fleet_for_operator, open_port, take_management_requests,
+    self, ClientService, OpenPort, ServerPort, fleet_for_operator, open_port,
+    take_management_requests,
 };
 use crate::key_reloader::KeyReloader;
 use crate::memory::Memory;
@@ -147,7 +148,11 @@ async fn run_server<S: Future<Output = ()>>(
 
     // Other nodes may serve for long, and this one forwards requests to them meanwhile.
     let config = Arc::new(config);
-    let node_port = open_port(&config, &context, &observers.health).await?;
+    let opened = open_port(&config, &context, &observers.health).await?;
+    let (node_port, forwarder) = match opened {
+        Some(OpenPort { port, forwarder }) => (Some(port), Some(forwarder)),
+        None => (None, None),
+    };
     if let Some(node) = &node_port {
         observers.health.set_node(&node.seat);
     }
@@ -159,6 +164,7 @@ async fn run_server<S: Future<Output = ()>>(
         context: &context,
         observers: &observers,
         node: node_port.as_ref(),
+        forwarder,
     };
     let (mut server, stopped, ready) = match opening.run(telemetry, stopped, ready).await? {
         Opened::Serving {

@@ -155,6 +155,7 @@ const SUITES: Lane = &[
     Step::suite("direct mode over time", &["direct"]).second(),
     Step::suite("assistants", &["mcp"]),
     Step::suite("mixed workload, small", &["splits"]),
+    Step::suite("checker of writes", &["writes"]),
     Step::suite("scenarios", &["scenarios"]),
     Step::suite("scenarios go", &["go"]),
     Step::suite("scenarios java", &["java"]),
@@ -166,6 +167,7 @@ const SUITES: Lane = &[
     Step::suite("code in documents", &["book"]),
     Step::suite("first item, Python", &["first-item", "python"]),
     Step::suite("first item, each language", &["first-item"]).second(),
+    Step::suite("search example", &["search-example"]).second(),
     Step::suite("emulator, quick", &["emulator", "--quick"]),
     Step::suite("emulator", &["emulator"]).second(),
 ];
@@ -189,6 +191,7 @@ const PAGES_AND_CHECKS: Lane = &[
     Step::new("web", web::check),
     Step::suite("blog in a browser", &["blog"]),
     Step::suite("console in a browser", &["console"]),
+    Step::suite("console at another node", &["waiting"]),
     Step::new("deny", || deny::check(&[])),
     Step::with_needs("deny advisories", deny::fetch_advisories, deny::advisories),
     Step::new("docs", || checks::docs(&[])),

@@ -37,7 +37,7 @@ use std::rc::Rc;
 const ROUND_MIN: usize = 256;
 /// The largest number of postings that a round keeps: 1.5 MiB of them.
 const ROUND_MAX: usize = 1 << 16;
-/// Entries between two calls of the check point.
+/// Vectors, or texts, between two calls of the check point.
 const CHECK_INTERVAL: u64 = 4_096;
 
 /// The entries that walks have read.
@@ -226,9 +226,11 @@ impl ScoreWalk {
             }
             IndexedScore::Text(score) => {
                 let hits = TextHits::open(snapshot, path, &score.terms);
+                let mut texts = 0_u64;
                 hits.for_each(|text| {
                     entries.words += text.entries;
-                    if entries.words.is_multiple_of(CHECK_INTERVAL) {
+                    texts += 1;
+                    if texts.is_multiple_of(CHECK_INTERVAL) {
                         (query.check_point)()?;
                     }
                     let is_in_scope = prefix.is_none_or(|prefix| prefix == text.epk_prefix);

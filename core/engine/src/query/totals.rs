@@ -13,7 +13,7 @@ use orrery_model::Result;
 use orrery_sql::Total;
 use orrery_storage::Snapshot;
 
-/// Entries between two calls of the check point.
+/// Texts between two calls of the check point.
 const CHECK_INTERVAL: u64 = 4_096;
 
 /// The aggregates of a partition.
@@ -85,11 +85,12 @@ fn texts_with(
         }
         phrase => {
             let terms = [phrase.to_vec()];
-            let mut count = 0;
+            let (mut count, mut texts) = (0, 0_u64);
             TextHits::open(snapshot, number, &terms).for_each(|text| {
                 *entries += text.entries;
                 count += u64::from(text.hits[0] > 0);
-                match entries.is_multiple_of(CHECK_INTERVAL) {
+                texts += 1;
+                match texts.is_multiple_of(CHECK_INTERVAL) {
                     true => check_point(),
                     false => Ok(()),
                 }
