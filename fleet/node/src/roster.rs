@@ -59,7 +59,8 @@ impl NodeFacts {
         if difference_ms <= MOST_CLOCK_MS {
             return None;
         }
-        let minutes = difference_ms / 60_000;
+        // The way of the message takes some milliseconds.
+        let minutes = (difference_ms + 30_000) / 60_000;
         let unit = if minutes == 1 { "minute" } else { "minutes" };
         let direction = match self.clock_ahead_ms > 0 {
             true => "ahead of",
@@ -400,7 +401,7 @@ mod tests {
         }
         let sentence = |difference| format!("the clock of the node 'b' is {difference}: set it");
         for (clock_ahead_ms, difference) in [
-            (3_600_000, "60 minutes ahead of the leaseholder's"),
+            (3_599_990, "60 minutes ahead of the leaseholder's"),
             (-61_000, "1 minute behind the leaseholder's"),
         ] {
             assert_eq!(of(clock_ahead_ms), Some(sentence(difference)));
