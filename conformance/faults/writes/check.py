@@ -85,9 +85,13 @@ def judge_items(operation: Operation, found: Found) -> list[str]:
 
 def longest_gaps(histories: dict[str, list[Operation]], window: tuple[int, int]) -> tuple[int, int]:
     """Returns the longest time in ms without an acknowledgement: of all writers together, and of any one of them."""
-    times = {writer: [o.ended for o in operations if o.outcome == "ok"] for writer, operations in histories.items()}
-    of_all = sorted(time for found in times.values() for time in found)
-    return gap(of_all, window), max(gap(found, window) for found in times.values())
+    of_one = (acknowledged_times({writer: operations}) for writer, operations in histories.items())
+    return gap(acknowledged_times(histories), window), max(gap(found, window) for found in of_one)
+
+
+def acknowledged_times(histories: dict[str, list[Operation]]) -> list[int]:
+    """Returns the times of all acknowledgements in order."""
+    return sorted(o.ended for operations in histories.values() for o in operations if o.outcome == "ok")
 
 
 def gap(times: list[int], window: tuple[int, int]) -> int:

@@ -29,7 +29,7 @@ sys.path.append(str(HERE.parents[1] / "lib" / "postgres"))
 sys.path.append(str(HERE.parent / "splits"))
 
 from actions import Management, Refused  # noqa: E402
-from check import Found, judge, longest_gaps, read_history, statuses  # noqa: E402
+from check import Found, acknowledged_times, gap, judge, longest_gaps, read_history, statuses  # noqa: E402
 from database import Database  # noqa: E402
 from items import FILL, PAIR, PROCEDURE, STAMP, TRIGGERS  # noqa: E402
 from nodes import Members, Node  # noqa: E402
@@ -225,31 +225,31 @@ class Workers:
             process.wait()
 
 
-def make_faults(fleet: Fleet, workers: Workers, arguments: argparse.Namespace) -> Counter:
-    """Causes one fault after the other until enough is written, and returns how often each was caused."""
-    chance, caused, deck = random.Random(arguments.seed), Counter(), []
+def make_faults(fleet: Fleet, workers: Workers, arguments: argparse.Namespace) -> list[tuple[str, int, int]]:
+    """Causes one fault after the other until enough is written, and returns their names, begins and ends."""
+    chance, caused, deck = random.Random(arguments.seed), [], []
     end = time.monotonic() + arguments.seconds
     while workers.acknowledged() < arguments.writes and time.monotonic() < end:
         if not deck:
             deck = list(FAULTS)
             chance.shuffle(deck)
-        name = deck.pop()
+        name, began = deck.pop(), time.time_ns() // 1_000_000
         try:
             FAULTS[name](fleet, chance)
-            caused[name] += 1
         except (Refused, OSError) as refused:
             # A move or a split that meets another change of the catalog is refused, which harms nobody. A split under
             # load may take longer than its caller waits, and goes on.
             print(f"  {name} was refused: {refused}", flush=True)
-            caused[f"{name}, refused"] += 1
+            name = f"{name}, refused"
         fleet.revive()
         fleet.holder()
         PAUSE.wait(arguments.pace)
+        caused.append((name, began, time.time_ns() // 1_000_000))
         print(f"  {workers.acknowledged():>9} acknowledged after: {name}", flush=True)
     return caused
 
 
-def report(workers: Workers, client: Client, caused: Counter, window: tuple[int, int]) -> tuple[dict, list[str]]:
+def report(workers: Workers, client: Client, caused: list, window: tuple[int, int]) -> tuple[dict, list[str]]:
     """Compares everything that is there with the histories, and returns the figures and the faults."""
     histories = {
         file.name: read_history(file.name.split(".", 1)[1], file.read_text()) for file in workers.histories.iterdir()
@@ -265,6 +265,10 @@ def report(workers: Workers, client: Client, caused: Counter, window: tuple[int,
         answers.update(statuses(operations))
     faults += [f"{count} answers with {status}" for status, count in answers.items() if status not in EXPECTED]
     of_all, of_one = longest_gaps(histories, window)
+    times = acknowledged_times(histories)
+    gaps: dict[str, list[int]] = {}
+    for name, began, ended in caused:
+        gaps.setdefault(name, []).append(gap(times, (began, ended)))
     outcomes = Counter(operation.outcome for operations in histories.values() for operation in operations)
     figures = {
         "acknowledged items": workers.acknowledged(),
@@ -273,7 +277,7 @@ def report(workers: Workers, client: Client, caused: Counter, window: tuple[int,
         "answers that are no success": {str(status): count for status, count in sorted(answers.items())},
         "longest gap of all writers, ms": of_all,
         "longest gap of one writer, ms": of_one,
-        "faults": dict(caused),
+        "gaps of all writers by fault, ms": {name: sorted(found) for name, found in sorted(gaps.items())},
         "seconds": (window[1] - window[0]) // 1000,
         "lost, doubled, in part or unexplained": len(faults),
     }
