@@ -136,22 +136,9 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Measure the nearest vectors of a container with a vector index and of one without, on disk, in
-    /// this process; the data is made by bench/search_data.py
-    Search {
-        /// Directory with the texts and vectors
-        #[arg(long, value_name = "DIR")]
-        data: PathBuf,
-        /// Number of items
-        #[arg(long, default_value_t = 100_000)]
-        items: usize,
-        /// Number of queries of each line
-        #[arg(long, default_value_t = 200)]
-        queries: usize,
-        /// Directory for the data while measuring [default: the system's temporary directory]
-        #[arg(long, value_name = "DIR")]
-        directory: Option<PathBuf>,
-    },
+    /// Measure the nearest vectors of a container with a vector index and of one without, on disk,
+    /// in this process; the data is made by bench/search_data.py
+    Search(search::SearchArguments),
     /// Measure queries that filter and group by a category, on 1 and on 167 physical partitions, in
     /// this process and over HTTP
     Categories {
@@ -296,15 +283,7 @@ fn run(command: Command) -> Result<()> {
             let directory = temporary_directory(directory)?;
             queries::run(&items, times, directory.path())
         }
-        Command::Search {
-            data,
-            items,
-            queries,
-            directory,
-        } => {
-            let directory = temporary_directory(directory)?;
-            search::run(&data, items, queries, directory.path())
-        }
+        Command::Search(arguments) => search::run(arguments),
         Command::Categories {
             items,
             partitions,

@@ -6,15 +6,15 @@
 //! both containers are compared, and every answer for the nearest vectors with the exact one, which
 //! is computed here.
 
-use crate::Result;
 use crate::engine::BenchEngine;
 use crate::record::figure;
 use crate::report::median;
+use crate::{Result, temporary_directory};
 use orrery_engine::request::{PageRequest, QueryRequest, Scope};
 use orrery_model::Json;
 use orrery_storage::{LocalOptions, LocalStore};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,23 @@ const TOP: usize = 10;
 const SLOW_RUNS: usize = 5;
 /// Throughput of a container: one physical partition.
 const RU: u32 = 6_000;
+
+/// The inputs of a run.
+#[derive(clap::Args)]
+pub(crate) struct SearchArguments {
+    /// Directory with the texts and vectors
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Number of items
+    #[arg(long, default_value_t = 100_000)]
+    items: usize,
+    /// Number of queries of each line
+    #[arg(long, default_value_t = 200)]
+    queries: usize,
+    /// Directory for the data while measuring [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
 
 /// The data of a run.
 struct Data {
@@ -299,8 +316,11 @@ const LINES: [Line; 7] = [
 ];
 
 /// Loads the containers, measures each line and prints the table.
-pub(crate) fn run(data: &Path, items: usize, queries: usize, directory: &Path) -> Result<()> {
-    let data = Data::read(data, items, queries)?;
+pub(crate) fn run(arguments: SearchArguments) -> Result<()> {
+    let SearchArguments { items, queries, .. } = arguments;
+    let data = Data::read(&arguments.data, items, queries)?;
+    let directory = temporary_directory(arguments.directory)?;
+    let directory = directory.path();
     let plain = Filled::fill(directory, "without indexes", false, &data)?;
     let indexed = Filled::fill(directory, "vector and full-text index", true, &data)?;
     println!(

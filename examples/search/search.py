@@ -23,7 +23,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 EMULATOR_KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
-QUESTIONS = ["copy a directory with all its files", "wait until a thread has finished", "round a number up"]
+QUESTIONS = ["copy a directory with all its files", "wait until a thread has finished", "choose a random element of a list"]
 DIMENSIONS = 256
 BATCH = 100
 
@@ -69,7 +69,7 @@ def standard_functions():
                 module = importlib.import_module(name)
             except Exception:  # a module that this platform cannot import
                 continue
-        add_functions(module, name, functions)
+            add_functions(module, name, functions)
     return sorted(functions.items())
 
 

@@ -24,7 +24,7 @@ from orrery_server import Server  # noqa: E402
 ANSWERS = {
     "copy a directory with all its files?": "shutil.copytree",
     "wait until a thread has finished?": "threading.Thread.join",
-    "round a number up?": "math.ceil",
+    "choose a random element of a list?": "random.choice",
 }
 COSTS = re.compile(r"with indexes ([0-9.]+) RU, .*; without ([0-9.]+) RU")
 

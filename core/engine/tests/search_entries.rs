@@ -1,5 +1,5 @@
-//! The entries of vector and full-text indexes: those that an earlier version of the program did not
-//! write, texts that are left out, and items that queries may not see.
+//! The entries of vector and full-text indexes: those that an earlier version of the program did
+//! not write, texts that are left out, and items that queries may not see.
 
 use crate::support::*;
 use orrery_engine::request::*;

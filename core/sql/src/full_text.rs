@@ -11,9 +11,9 @@
 //! = ln(1 + (N - n + 0.5) / (n + 0.5))`. `tf` is the number of occurrences in the text, `n` the
 //! number of items with the term, and `N` the number of items.
 //!
-//! An index of texts keeps the words of each text ([`TextWords`]) and answers the same questions from
-//! them: the items with a stem ([`has_stem`]), and the score of an item ([`TextScore`]). Fuzzy terms
-//! and texts without an index are evaluated from the text.
+//! An index of texts keeps the words of each text ([`TextWords`]) and answers the same questions
+//! from them: the items with a stem ([`has_stem`]), and the score of an item ([`TextScore`]). Fuzzy
+//! terms and texts without an index are evaluated from the text.
 
 mod stop_words;
 mod words;

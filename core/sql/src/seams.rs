@@ -73,8 +73,8 @@ pub trait Source {
 
     /// Returns true if candidates come in the order of [`crate::Query::order`], with ties in
     /// ascending order of item numbers, or in descending order if the first key descends. May
-    /// return true only if every key has a path, or for the order of [`crate::Query::order_score`]. If
-    /// false the query sorts, and keeps ties in the order of the source.
+    /// return true only if every key has a path, or for the order of [`crate::Query::order_score`].
+    /// If false the query sorts, and keeps ties in the order of the source.
     fn is_ordered(&self) -> bool;
 
     /// Returns the position after the last candidate returned, or of the beginning if there was

@@ -229,8 +229,8 @@ impl Search {
             )));
         }
 
-        // The parameters have no effect, because searches are exact; they are checked so that a read
-        // can show them.
+        // The parameters have no effect, because searches are exact; they are checked so that a
+        // read can show them.
         for (name, value) in index.body.iter() {
             match name {
                 "path" | "type" => {}

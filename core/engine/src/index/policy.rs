@@ -48,8 +48,8 @@ pub struct Policy {
     /// the container's vector embeddings.
     stored_vectors: Vec<VectorIndex>,
     full_text: Vec<SearchIndex>,
-    /// The entries of `full_text` as the partition keeps them, with the languages of the container's
-    /// full-text policy.
+    /// The entries of `full_text` as the partition keeps them, with the languages of the
+    /// container's full-text policy.
     stored_texts: Vec<TextIndex>,
     /// The policy as a container read shows it.
     body: Object,

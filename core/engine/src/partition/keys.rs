@@ -329,8 +329,8 @@ pub(crate) fn vectors(path: PathNumber, epk_prefix: Option<EpkPrefix>) -> (Vec<u
     (first, end)
 }
 
-/// Returns the key of the entry of a stem for the text of an item, in the full-text index whose name
-/// has the number `path`.
+/// Returns the key of the entry of a stem for the text of an item, in the full-text index whose
+/// name has the number `path`.
 pub(crate) fn word(
     path: PathNumber,
     stem: &[u8],
@@ -356,8 +356,8 @@ pub(crate) fn words(path: PathNumber, stem: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (first, end)
 }
 
-/// Returns the key of the entry of an item in a full-text index, or in a vector index if there is no
-/// stem.
+/// Returns the key of the entry of an item in a full-text index, or in a vector index if there is
+/// no stem.
 pub(crate) fn search_entry(
     path: PathNumber,
     stem: Option<&[u8]>,

@@ -1,4 +1,5 @@
-//! The paths, spatial, composite, vector and full-text indexes of a partition that a query can use in a snapshot.
+//! The paths, spatial, composite, vector and full-text indexes of a partition that a query can use
+//! in a snapshot.
 
 use super::condition::steps;
 use crate::index::cells::SpatialGrid;

@@ -13,6 +13,7 @@ use crate::partition::keys::ItemNumber;
 use orrery_model::Result;
 use orrery_storage::Snapshot;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The best items by some scores.
 #[derive(Debug)]
@@ -85,13 +86,13 @@ impl RankedItems {
                     continue;
                 }
                 passed += 1;
-                if !chosen.contains_key(&number) {
+                if let Entry::Vacant(entry) = chosen.entry(number) {
                     let row = read_visible_row(snapshot, &query, posting.epk_prefix, number, None)?;
                     if row.is_none() {
                         continue;
                     }
                     let position = IndexPosition::natural(number);
-                    chosen.insert(number, Posting::new(position, posting.epk_prefix));
+                    entry.insert(Posting::new(position, posting.epk_prefix));
                 }
                 best += 1;
             }

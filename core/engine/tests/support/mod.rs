@@ -116,8 +116,8 @@ pub(crate) fn check_counters(engine: &Engine, container: &Container) {
     );
 }
 
-/// Rewrites the one record of the catalog for which `rewritten` returns another text, with no engine
-/// on the store.
+/// Rewrites the one record of the catalog for which `rewritten` returns another text, with no
+/// engine on the store.
 #[track_caller]
 pub(crate) fn rewrite_record(store: &dyn Store, rewritten: impl Fn(&str) -> Option<String>) {
     const CATALOG: PartitionId = PartitionId(0);

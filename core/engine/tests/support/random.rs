@@ -621,7 +621,8 @@ fn ranked_query() -> impl Strategy<Value = RandomQuery> {
         2 => text(),
         3 => (text(), vector()).prop_map(|(text, vector)| format!("RRF({text}, {vector})")),
         1 => (text(), text()).prop_map(|(a, b)| format!("RRF({a}, {b}, [2, 1])")),
-        1 => (text(), vector()).prop_map(|(text, vector)| format!("RRF({text}, {vector}, [1, -1])")),
+        1 => (text(), vector())
+            .prop_map(|(text, vector)| format!("RRF({text}, {vector}, [1, -1])")),
     ];
     (1..12usize, filter(), rank).prop_map(|(top, filter, rank)| RandomQuery {
         text: format!("SELECT TOP {top} c.id, c.s FROM c{filter} ORDER BY RANK {rank}"),

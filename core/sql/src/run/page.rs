@@ -93,8 +93,8 @@ impl Query {
             return Ok(page.finish(&mut cx, None));
         }
 
-        // A source serves an order of paths, or of a score. An aggregate has one row, which needs no
-        // order, and groups are sorted after their last tuple.
+        // A source serves an order of paths, or of a score. An aggregate has one row, which needs
+        // no order, and groups are sorted after their last tuple.
         let is_servable =
             self.order_score().is_some() || self.order.iter().all(|o| o.key.path.is_some());
         let is_served = source.is_ordered() && is_servable;

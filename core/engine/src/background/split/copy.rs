@@ -498,8 +498,8 @@ impl Target {
         Ok(row.map_err(storage_failure)?.is_some())
     }
 
-    /// Takes an index entry out of the counts if it was copied. Rows of earlier rounds are durable by
-    /// now.
+    /// Takes an index entry out of the counts if it was copied. Rows of earlier rounds are durable
+    /// by now.
     fn forget_entry(&mut self, path: PathNumber, key: &[u8]) -> Result<()> {
         let row = self.writer.snapshot()?.get(key).map_err(storage_failure)?;
         if let Some(value) = row {
