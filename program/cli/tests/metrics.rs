@@ -228,7 +228,13 @@ fn every_documented_metric_exists_and_every_metric_is_documented() {
         assert!(named.contains(name), "{name} is not documented");
     }
     // `fleet_commands.rs` checks those of a server on clusters.
-    let of_fleets = ["orrery_node_", "orrery_cluster_", "orrery_follower_"];
+    let of_fleets = [
+        "orrery_node_",
+        "orrery_cluster_",
+        "orrery_follower_",
+        "orrery_lease_",
+        "orrery_partition_grants_",
+    ];
     for name in named {
         let is_elsewhere = of_fleets.iter().any(|prefix| name.starts_with(prefix))
             || (name.starts_with("process_") && cfg!(not(target_os = "linux")));
