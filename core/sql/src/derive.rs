@@ -71,6 +71,10 @@ pub(crate) fn conjunction(a: Condition, b: Condition) -> Condition {
     all_of(vec![exact(a), exact(b)]).condition
 }
 
+/// Most stems of a condition on a text. A source without an index may look for each stem in turn,
+/// so a function with more words is left to the query, which reads the text once.
+const MAX_STEMS: usize = 16;
+
 /// A derived condition.
 struct Derived {
     condition: Condition,
@@ -312,6 +316,7 @@ impl Deriver {
         };
         let analyzer = Analyzer::of(language);
         let language: Arc<str> = language.into();
+        let mut stem_count = 0;
         let mut parts = Vec::with_capacity(terms.len());
         for term in terms {
             let Some(term) = constant(term).and_then(|term| Term::parse(term, &analyzer)) else {
@@ -323,6 +328,10 @@ impl Deriver {
             };
             // The words of a phrase occur in the text, and their order is left to the query. A term
             // of stop words never occurs.
+            stem_count += stems.len();
+            if stem_count > MAX_STEMS {
+                return UNKNOWN;
+            }
             let is_phrase = stems.len() > 1;
             let mut words = Vec::with_capacity(stems.len());
             for stem in stems {

@@ -43,6 +43,10 @@ const MAX_DISTANCE: usize = 2;
 /// Longest word, in characters, that is compared fuzzily: the cost is the product of both lengths.
 const MAX_FUZZY_LENGTH: usize = 64;
 
+/// Longest word, in bytes, that is stemmed. The cost grows with the square of the length, and no
+/// longer word of a language is inflected; a longer word is its own stem.
+const MAX_STEMMED_BYTES: usize = 256;
+
 /// Saturation of the frequency of a term, `k1`.
 const K1: f64 = 1.2;
 /// Influence of the length of a text, `b`.
@@ -85,7 +89,10 @@ impl Analyzer {
             .map(str::to_lowercase)
             .filter(|word| !(self.ignores_stop_words && stop_words::contains(word)))
             .map(|lower| {
-                let stem = self.stemmer.stem(&lower).into_owned();
+                let stem = match lower.len() > MAX_STEMMED_BYTES {
+                    true => lower.clone(),
+                    false => self.stemmer.stem(&lower).into_owned(),
+                };
                 Word { lower, stem }
             })
     }

@@ -296,8 +296,8 @@ impl Query {
     }
 
     /// Returns the scores of ORDER BY RANK, and the number of the best rows of each that decide the
-    /// result. Returns `None` if all rows decide the result, or if an index cannot compute a score.
-    /// The rows of a query with the statistics of the container are decided.
+    /// result. Returns `None` if all rows decide the result, if an index cannot compute a score, or
+    /// if the scores need statistics that the query has not received.
     pub fn ranked_scores(&self) -> Option<(&[IndexedScore], u64)> {
         let rows = pool_size(self.rows_needed()?);
         let scores = self.ranked_scores.as_slice();

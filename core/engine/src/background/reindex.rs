@@ -34,6 +34,8 @@ const ROW: &str = "a row";
 const ROWS_PER_STEP: usize = 4_000;
 /// Bytes of a value that count as one more index row of a step.
 const BYTES_PER_ROW: usize = 64;
+/// Bytes of an item that cost as much to analyse as an index row of a step.
+const BYTES_PER_READ_ROW: usize = 4 << 10;
 /// Bytes of new paths that one commit brings, about.
 const PATH_BYTES_PER_COMMIT: usize = 2 << 20;
 /// Items that one step of [`Engine::finish_reindexing`] visits.
@@ -157,6 +159,7 @@ impl Engine {
                 new: &mut step.new_paths,
             };
             let terms = terms_of(container, &row, before, &policies.newest.1, &mut paths)?;
+            step.rows += row.body.len() / BYTES_PER_READ_ROW;
             step.add(number, epk_prefix, terms);
         }
 
@@ -219,7 +222,7 @@ impl Engine {
 struct Step {
     /// Each item with its terms before and after the step.
     items: Vec<(ItemNumber, EpkPrefix, (Terms, Terms))>,
-    /// Index rows that change.
+    /// Index rows that change, with what reading the items counts as.
     rows: usize,
     /// The paths that the index lacks.
     new_paths: NewPaths,
@@ -235,8 +238,10 @@ impl Step {
         {
             self.rows += 1 + value.len() / BYTES_PER_ROW;
         }
-        self.new_paths.hold(after);
-        self.items.push((number, epk_prefix, terms));
+        if before != after {
+            self.new_paths.hold(after);
+            self.items.push((number, epk_prefix, terms));
+        }
     }
 }
 

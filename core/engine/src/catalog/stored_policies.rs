@@ -93,7 +93,11 @@ pub(super) fn read_policies(internal: &Object, settings: &Settings) -> Result<Po
     let has_search = !newest.stored_vectors().is_empty() || !newest.stored_texts().is_empty();
     if internal.get(HAS_SEARCH_ENTRIES).is_none() && has_search {
         let (generation, newest) = policies.newest;
-        let older = Arc::new(newest.without_search());
+        let older = match since {
+            Some(_) => newest.without_search(),
+            None => newest.without_search().leaving_out_excluded(),
+        };
+        let older = Arc::new(older);
         policies.older.push((generation, older));
         policies.newest = (generation + 1, newest);
     }

@@ -8,10 +8,11 @@ use super::composite;
 use super::new_paths::PathNumbers;
 use super::paths::{ROOT, is_indexable};
 use super::policy::{Policy, PolicyCursor};
-use super::texts::TextIndex;
+use super::texts::{self, TextIndex};
 use super::value;
 use crate::partition::keys::PathNumber;
 use crate::partition::row::is_system;
+use orrery_model::partition_key::murmur3_128;
 use orrery_model::{Json, Object};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,15 +93,19 @@ impl Terms {
         for index in policy.stored_vectors() {
             if let Some(vector) = index.vector_of(item) {
                 let path = paths.derived(&index.text);
-                terms.set_units(path, Some(vector.clone()), index.units());
+                let digest = murmur3_128(&vector).to_vec();
+                terms.set_units(path, Some(digest), index.units());
                 terms.search.insert((path, None), vector);
             }
         }
+        let mut stems_left = texts::STEMS_MAX;
         for index in policy.stored_texts() {
-            let entries = index.entries_of(item);
+            let entries = index.entries_of(item, stems_left);
+            stems_left = stems_left.saturating_sub(entries.len());
             if !entries.is_empty() {
                 let path = paths.derived(&index.text);
-                terms.set_units(path, None, TextIndex::units(&entries));
+                let digest = TextIndex::digest(&entries).to_vec();
+                terms.set_units(path, Some(digest), TextIndex::units(&entries));
                 for (stem, value) in entries {
                     terms.search.insert((path, Some(stem)), value);
                 }
@@ -197,6 +202,11 @@ impl Terms {
         pairs
             .map(|(path, _)| *path)
             .chain(search.map(|((path, _), _)| *path))
+    }
+
+    /// Returns the number of entries in vector and full-text indexes.
+    pub(crate) fn search_entries(&self) -> usize {
+        self.search.len()
     }
 
     /// Returns the entries in vector and full-text indexes that `other` lacks or has with another

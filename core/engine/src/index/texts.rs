@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The entries of a stem are in natural order, as those of a value are, so lookups read both alike;
-//! the value of an entry has what a score needs. A word has at least one letter or digit, so the
-//! empty stem and FF are none.
+//! the value of an entry has what a score needs. A word has a letter or digit, so neither the empty
+//! stem nor FF is the stem of a word.
 //!
 //! Promises: the entries of an index give the words of all texts of the partition, or at least one
 //! text is left out, which its entry FF shows. A text is left out if its entries would be too many
@@ -17,14 +17,16 @@
 use super::composite::value_at;
 use super::paths::Step;
 use super::policy::SearchIndex;
+use orrery_model::partition_key::murmur3_128;
 use orrery_model::{Json, Object};
 use orrery_sql::TextWords;
 use std::collections::BTreeMap;
 
-/// The most stems of a text that are indexed.
-const STEMS_MAX: usize = 30_000;
-/// The longest stem in bytes.
-const STEM_BYTES: usize = 255;
+/// The most stems of all texts of an item that are indexed. Twice as many rows, those of the texts
+/// before and after, fit into a commit beside the other entries of an item.
+pub(crate) const STEMS_MAX: usize = 20_000;
+/// The longest stem in bytes that stands in a key; a longer one is cut and ends with its digest.
+const STEM_BYTES: usize = 200;
 /// The longest value of an entry in bytes.
 const VALUE_BYTES: usize = 32 << 10;
 /// Bytes of stems that count as one index entry in the charge of a write, as those of strings do.
@@ -57,14 +59,15 @@ impl TextIndex {
         }
     }
 
-    /// Returns the entries of the text of an item, by stem. An item without a text has none.
-    pub(crate) fn entries_of(&self, item: &Object) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    /// Returns the entries of the text of an item, by stem. An item without a text has none. A text
+    /// of more than `stems_max` stems is left out.
+    pub(crate) fn entries_of(&self, item: &Object, stems_max: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut entries = BTreeMap::new();
         let Some(text) = value_at(&self.path, item, &Json::Null).and_then(Json::as_str) else {
             return entries;
         };
         let words = TextWords::of(&self.language, text);
-        let mut is_left_out = words.stems.len() > STEMS_MAX;
+        let mut is_left_out = words.stems.len() > stems_max;
         for (stem, places) in &words.stems {
             let mut value = Vec::new();
             append_number(words.length, &mut value);
@@ -73,11 +76,11 @@ impl TextIndex {
                 append_number(place - last, &mut value);
                 last = *place;
             }
-            is_left_out |= stem.len() > STEM_BYTES || value.len() > VALUE_BYTES;
+            is_left_out |= value.len() > VALUE_BYTES;
             if is_left_out {
                 return BTreeMap::from([(LEFT_OUT.to_vec(), Vec::new())]);
             }
-            entries.insert(stem.as_bytes().to_vec(), value);
+            entries.insert(stem_key(stem), value);
         }
         let mut length = Vec::new();
         append_number(words.length, &mut length);
@@ -85,11 +88,33 @@ impl TextIndex {
         entries
     }
 
+    /// Returns a digest that differs between texts of different words.
+    pub(crate) fn digest(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> [u8; 16] {
+        let mut bytes = Vec::new();
+        for (stem, value) in entries {
+            bytes.extend_from_slice(stem);
+            bytes.push(0);
+            append_number(value.len() as u64, &mut bytes);
+            bytes.extend_from_slice(value);
+        }
+        murmur3_128(&bytes)
+    }
+
     /// Returns the units that a write is charged for these entries.
     pub(crate) fn units(entries: &BTreeMap<Vec<u8>, Vec<u8>>) -> u32 {
         let bytes: usize = entries.keys().map(Vec::len).sum();
         1 + bytes.div_ceil(BYTES_PER_UNIT) as u32
     }
+}
+
+/// Returns a stem as keys have it.
+pub(crate) fn stem_key(stem: &str) -> Vec<u8> {
+    let bytes = stem.as_bytes();
+    if bytes.len() <= STEM_BYTES {
+        return bytes.to_vec();
+    }
+    let digest = format!("{:032x}", u128::from_be_bytes(murmur3_128(bytes)));
+    [&bytes[..STEM_BYTES], digest.as_bytes()].concat()
 }
 
 /// The words of one stem in a text.
@@ -113,7 +138,7 @@ impl StemPlaces {
         let mut places = Vec::new();
         let mut last = 0;
         while !value.is_empty() {
-            last += read_number(&mut value)?;
+            last = u64::checked_add(last, read_number(&mut value)?)?;
             places.push(last);
         }
         Some(StemPlaces { length, places })
@@ -126,7 +151,7 @@ pub(crate) fn words_of(stem: &[u8], value: &[u8]) -> i64 {
     match stem {
         EVERY_TEXT | LEFT_OUT => 0,
         // Every number ends with a byte below 80; the first number is the length.
-        _ => value.iter().filter(|byte| **byte < 0x80).count() as i64 - 1,
+        _ => (value.iter().filter(|byte| **byte < 0x80).count() as i64 - 1).max(0),
     }
 }
 
@@ -169,7 +194,7 @@ mod tests {
     fn entries(text: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let item = format!(r#"{{"t":{}}}"#, Json::from(text));
         let json = parse(item.as_bytes()).expect("JSON");
-        index().entries_of(json.as_object().expect("an object"))
+        index().entries_of(json.as_object().expect("an object"), STEMS_MAX)
     }
 
     #[test]
@@ -202,9 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn a_text_with_too_many_or_too_long_words_is_left_out() {
+    fn a_text_with_too_many_words_is_left_out_and_long_words_are_not() {
         let left_out = BTreeMap::from([(LEFT_OUT.to_vec(), Vec::new())]);
-        assert_eq!(entries(&"x".repeat(300)), left_out);
+        let long = ["x".repeat(300), "x".repeat(301), "é".repeat(900_000)];
+        let keys: Vec<_> = entries(&long.join(" ")).into_keys().collect();
+        assert_eq!(keys.len(), 4, "every long word has a key of its own");
+        assert!(keys.iter().all(|key| key.len() <= 232));
         let many: Vec<String> = (0..40_000).map(|n| format!("w{n}")).collect();
         assert_eq!(entries(&many.join(" ")), left_out);
         assert_eq!(entries(&"radar ".repeat(40_000)), left_out);

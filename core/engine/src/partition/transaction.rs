@@ -5,7 +5,8 @@
 //! transactions.
 //!
 //! ```text
-//! begin(snapshot) ── find, create, replace, delete … ──▶ changes by item ── commit(writer) ──▶ rows
+//! begin(snapshot) ── find, create, replace, delete … ──▶ changes by item ── commit(writer) ──▶
+//! rows
 //!                                                        (old state, new state)
 //! ```
 //!
@@ -596,7 +597,7 @@ impl<'a> Transaction<'a> {
         let shown = new.as_ref().or(old.as_ref()).ok_or_else(damaged)?;
         let row = shown.row.clone();
         for state in old.iter().chain(&new) {
-            self.entry_count += state.terms.units() as usize;
+            self.entry_count += state.terms.units() as usize + state.terms.search_entries();
             self.item_bytes += state.row.body.len();
         }
         match self.by_number.get(&number) {

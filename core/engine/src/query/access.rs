@@ -55,6 +55,10 @@ const LOGICAL_PARTITION_FACTOR: usize = 4;
 /// Entries of a vector or full-text index that can be read at the cost of reading and testing one
 /// item.
 const ENTRIES_PER_ITEM: usize = 32;
+/// Stems whose entries a walk merges. With more of them the texts are read.
+const SCORED_STEMS_MAX: usize = 256;
+/// Best rows by a score that are read one by one. For more of them all items are read.
+const RANKED_ROWS_MAX: u64 = 10_000;
 /// Entries that may always be sorted into natural order.
 const SORTED_ENTRIES_MIN: usize = 1_024;
 /// Entries that can be sorted at the cost of reading and testing one item.
@@ -523,6 +527,9 @@ impl<'a, 's> Planner<'a, 's> {
         let Some((scores, rows)) = self.query.query.ranked_scores() else {
             return Ok(None);
         };
+        if rows > RANKED_ROWS_MAX {
+            return Ok(None);
+        }
         let is_decided = self.is_exact || self.conditions.is_empty();
         if !is_decided || !self.query.query.condition_is_exact() {
             return Ok(None);
@@ -553,8 +560,17 @@ impl<'a, 's> Planner<'a, 's> {
         }))
     }
 
-    /// Returns true if the matches of a lookup are few beside the entries of a walk.
+    /// Returns true if the rows of the logical partition, or the matches of a lookup, are few
+    /// beside the entries of a walk.
     fn has_few_matches(&self, estimates: &Estimates, walk: &ScoreWalk) -> Result<bool> {
+        // The words of a full-text index are those of the whole partition.
+        if walk.reads_words()
+            && let Some(rows) = estimates.logical_partition
+            && rows.is_complete
+            && rows.entries.saturating_mul(ENTRIES_PER_ITEM) < self.items_of_partition()?
+        {
+            return Ok(true);
+        }
         let Some(shortest) = estimates.shortest_lookup() else {
             return Ok(false);
         };
@@ -569,6 +585,9 @@ impl<'a, 's> Planner<'a, 's> {
 
     /// Returns the walk by a score, if an index has the entries for it.
     fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Option<ScoreWalk> {
+        if matches!(score, IndexedScore::Text(text) if text.stem_count() > SCORED_STEMS_MAX) {
+            return None;
+        }
         let (text, number) = self.index.scores(score)?;
         Some(ScoreWalk::new(score, text, number, ties))
     }

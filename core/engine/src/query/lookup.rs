@@ -21,6 +21,7 @@ use super::condition::{is_answerable, is_selective, value_ranges};
 use super::index_view::IndexView;
 use super::posting::{KeyRange, read_entry};
 use crate::index::policy::Composite;
+use crate::index::texts::stem_key;
 use crate::index::value;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan_keys;
@@ -229,7 +230,7 @@ fn plan_stem(
     };
     Some(PlannedLookup {
         lookup: Lookup::Entries {
-            ranges: vec![keys::words(number, stem.as_bytes())],
+            ranges: vec![keys::words(number, &stem_key(stem))],
             is_single_value: true,
             string_test: None,
         },

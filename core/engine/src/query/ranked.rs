@@ -15,6 +15,9 @@ use orrery_storage::Snapshot;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+/// Postings between two calls of the check point.
+const CHECK_INTERVAL: u64 = 256;
+
 /// The best items by some scores.
 #[derive(Debug)]
 pub(crate) struct RankedItems {
@@ -75,12 +78,16 @@ impl RankedItems {
                 None => self.rows.saturating_mul(2),
                 Some(_) => usize::MAX,
             };
-            let (mut best, mut passed) = (0, 0);
+            let (mut best, mut passed, mut seen) = (0, 0, 0_u64);
             for posting in walk.postings(snapshot, query, None, kept_max)? {
                 if best >= self.rows || passed >= matches_max {
                     break;
                 }
                 let posting = posting?;
+                seen += 1;
+                if seen.is_multiple_of(CHECK_INTERVAL) {
+                    (query.check_point)()?;
+                }
                 let number = posting.position.number;
                 if !passes(number) {
                     continue;

@@ -17,12 +17,13 @@
 //! of a sort. Items whose score is undefined come last, as undefined does in a descending order.
 
 use super::partition_query::PartitionQuery;
+use super::position::QueryPosition;
 use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
 use super::text_hits::TextHits;
 use crate::errors::storage_failure;
 use crate::index::texts::EVERY_TEXT;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
-use crate::partition::scan;
+use crate::partition::{scan, scan_keys};
 use bytes::Bytes;
 use orrery_model::Result;
 use orrery_sql::{Condition, IndexedScore, Nearest, VECTORS_AT_ONCE};
@@ -135,6 +136,11 @@ impl ScoreWalk {
         }
     }
 
+    /// Returns true if the walk reads the words of texts.
+    pub(crate) fn reads_words(&self) -> bool {
+        matches!(self.score, IndexedScore::Text(_))
+    }
+
     /// Returns the number of the walk's index, if some item has an entry.
     pub(crate) fn number(&self) -> Option<PathNumber> {
         self.number
@@ -167,7 +173,7 @@ impl ScoreWalk {
             Some(position) => match &position.value {
                 None => After::Rest(position.number),
                 Some(value) => After::Scored(Scored {
-                    score: decoded_score(value).ok_or_else(damaged_row)?,
+                    score: decoded_score(value).ok_or_else(QueryPosition::mismatch_error)?,
                     number: position.number,
                     epk_prefix: EpkPrefix::default(),
                 }),
@@ -201,8 +207,8 @@ impl ScoreWalk {
         }
     }
 
-    /// Calls `take` with each item of the scope that has a score, and more than 0 if the score is
-    /// that of a text.
+    /// Calls `take` with each vector of the scope that has a score, or with each text that has a
+    /// score above 0.
     fn for_each_scored(
         &self,
         snapshot: &dyn Snapshot,
@@ -356,7 +362,7 @@ struct ScoredPostings<'a> {
     round: std::vec::IntoIter<Scored>,
     /// True if no item with a score is behind the current round.
     is_last_round: bool,
-    /// The items of the last round, if it is the first one too and the score is that of a text.
+    /// The numbers of the items of the only round of a text score.
     with_score: Option<HashSet<ItemNumber>>,
     is_from_beginning: bool,
     /// Postings with a score so far.
@@ -449,13 +455,20 @@ impl<'a> ScoredPostings<'a> {
     fn items_without_score(&self) -> Result<Postings<'a>> {
         // All items of the partition may have a score.
         let (walk, snapshot) = (self.walk.clone(), self.snapshot);
-        if self.is_from_beginning
-            && self.query.key.is_none()
-            && self.query.facts.counters(snapshot)?.items == self.seen
-        {
-            return Ok(Box::new(std::iter::empty()));
+        if self.query.key.is_none() {
+            let with_score = match self.is_from_beginning {
+                true => self.seen,
+                false => self.count_with_score()?,
+            };
+            if self.query.facts.counters(snapshot)?.items == with_score {
+                return Ok(Box::new(std::iter::empty()));
+            }
         }
+        let check_point = self.query.check_point;
         let without_score = move |(number, epk_prefix): (ItemNumber, EpkPrefix)| {
+            if number.is_multiple_of(CHECK_INTERVAL) {
+                check_point()?;
+            }
             let has_score = walk.has_score(snapshot, number, epk_prefix)?;
             let position = IndexPosition::natural(number);
             Ok((!has_score).then(|| Posting::new(position, epk_prefix)))
@@ -485,6 +498,30 @@ impl<'a> ScoredPostings<'a> {
         Ok(Box::new(items.filter_map(move |item| {
             item.and_then(&without_score).transpose()
         })))
+    }
+
+    /// Returns the number of items that have a score.
+    fn count_with_score(&self) -> Result<u64> {
+        let mut count = 0_u64;
+        match (&self.walk.score, self.walk.number) {
+            (IndexedScore::Vector(_), _) => {
+                let take = &mut |_| count += 1;
+                self.walk
+                    .for_each_scored(self.snapshot, &self.query, take)?;
+            }
+            (IndexedScore::Text(_), Some(path)) => {
+                let texts = keys::words(path, EVERY_TEXT);
+                for text in scan_keys(self.snapshot, &texts, Direction::Forward, |_| Ok(())) {
+                    text?;
+                    count += 1;
+                    if count.is_multiple_of(CHECK_INTERVAL) {
+                        (self.query.check_point)()?;
+                    }
+                }
+            }
+            (IndexedScore::Text(_), None) => {}
+        }
+        Ok(count)
     }
 
     fn next_posting(&mut self) -> Result<Option<Posting>> {

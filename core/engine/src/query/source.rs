@@ -95,7 +95,7 @@ pub(crate) struct Candidates<'a> {
     copies: u64,
     lookup_time: Duration,
     loads: Stopwatch<'a>,
-    /// The work for aggregates that the index knew.
+    /// The work of aggregates that were read from the index.
     totals_work: Vec<PartitionWork>,
 }
 

@@ -4,7 +4,7 @@
 //! takes the entries of one text and counts the terms in it.
 
 use super::posting::damaged_row;
-use crate::index::texts::{StemPlaces, words_of};
+use crate::index::texts::{StemPlaces, stem_key, words_of};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
 use bytes::Bytes;
@@ -75,7 +75,7 @@ impl<'a> TextHits<'a> {
         stems.dedup();
         let mut lists = Vec::with_capacity(stems.len());
         for stem in &stems {
-            let range = keys::words(path, stem.as_bytes());
+            let range = keys::words(path, &stem_key(stem));
             lists.push(StemList {
                 rows: Box::new(scan(snapshot, &range, Direction::Forward)),
                 next: None,

@@ -4,14 +4,14 @@
 //! entries of its stem, or for a phrase the texts in which its stems follow each other.
 
 use super::index_view::IndexView;
-use super::lookup::count_keys;
 use super::text_hits::TextHits;
 use crate::index::generations::Policies;
+use crate::index::texts::stem_key;
 use crate::partition::keys::{self, PathNumber};
-use crate::partition::{Facts, Partition};
+use crate::partition::{Facts, Partition, scan_keys};
 use orrery_model::Result;
 use orrery_sql::Total;
-use orrery_storage::Snapshot;
+use orrery_storage::{Direction, Snapshot};
 
 /// Texts between two calls of the check point.
 const CHECK_INTERVAL: u64 = 4_096;
@@ -78,8 +78,15 @@ fn texts_with(
     match stems {
         [] => Ok(0),
         [stem] => {
-            let range = keys::words(number, stem.as_bytes());
-            let count = count_keys(snapshot, &range).count() as u64;
+            let range = keys::words(number, &stem_key(stem));
+            let mut count = 0_u64;
+            for key in scan_keys(snapshot, &range, Direction::Forward, |_| Ok(())) {
+                key?;
+                count += 1;
+                if count.is_multiple_of(CHECK_INTERVAL) {
+                    check_point()?;
+                }
+            }
             *entries += count;
             Ok(count)
         }

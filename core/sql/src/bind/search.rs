@@ -219,7 +219,7 @@ impl Binder<'_> {
 }
 
 /// Returns the code and the message of the error for an invalid option of VectorDistance. Options
-/// that only affect a search in a vector index are checked and have no effect.
+/// of an approximate search are checked and have no effect, since searches are exact.
 fn invalid_vector_option(name: &str, value: &Json) -> Option<(&'static str, String)> {
     let is_known_text = |text: &str| match name {
         "distanceFunction" => DistanceFunction::parse(text).is_some(),

@@ -63,7 +63,12 @@ impl TextScore {
         }
         let (documents, words) = (documents.as_f64()?, words.as_f64()?);
         let hits = hits.as_array()?.to_vec();
-        let is_complete = hits.len() == stems.len() && documents.is_finite() && words.is_finite();
+        // Other statistics make scores that are negative or no numbers.
+        let is_count = |number: f64| number.is_finite() && number >= 0.0;
+        let is_valid = is_count(documents)
+            && is_count(words)
+            && hits.iter().all(|hit| hit.as_f64().is_some_and(is_count));
+        let is_complete = hits.len() == stems.len() && is_valid;
         is_complete.then(|| TextScore {
             path,
             language: language.to_owned(),
@@ -72,6 +77,11 @@ impl TextScore {
             words,
             hits,
         })
+    }
+
+    /// Returns the number of stems of all terms.
+    pub fn stem_count(&self) -> usize {
+        self.terms.iter().map(Vec::len).sum()
     }
 
     /// Returns the score of a text of `length` words in which each term occurs `hits` times.
