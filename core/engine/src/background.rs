@@ -10,6 +10,7 @@
 //! | `delete_by_key` | removes the rows of deleted logical partitions |
 //! | `key_sizes` | counts the logical partitions of large physical partitions |
 //! | `version_retention` | marks from where versions are kept, removes old versions |
+//! | `link` | quantises vectors and links them to their neighbours |
 //! | `reindex` | brings indexes to a new indexing policy |
 //! | `split` | splits and merges physical partitions |
 //!
@@ -29,6 +30,7 @@ pub(crate) mod confirmed_clock;
 mod delete_by_key;
 mod expiry;
 mod key_sizes;
+mod link;
 mod misdated;
 mod reindex;
 mod split;
@@ -37,6 +39,7 @@ mod work;
 
 use crate::container::tasks::BackgroundTask;
 pub use confirmed_clock::ClockJump;
+pub(crate) use link::StoredLists;
 pub use reindex::ITEMS_PER_STEP;
 pub(crate) use split::RangeChanges;
 

@@ -14,8 +14,10 @@
 //! | `terms` | the terms of an item and their units |
 //! | `value` | the encoding of values |
 //! | `composite`, `cells` | values of composite and of spatial indexes |
+//! | `approximate` | the rows of quantised vectors and of their graphs |
 //! | `vectors`, `texts` | vector and full-text indexes, and the entries that an item has in them |
 
+pub(crate) mod approximate;
 pub(crate) mod cells;
 pub(crate) mod composite;
 pub(crate) mod generations;

@@ -126,7 +126,7 @@ pub use orrery_script::Ticket;
 pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
 pub use ownership::{GrantedPartition, LeaseholderWork, NUMBERS_PER_GRANT, PartitionShare};
 pub use partition::key_limit::LargeKey;
-pub use partition::size_limits::DatabaseLimits;
+pub use partition::size_limits::{APPROXIMATE_FROM, DatabaseLimits};
 pub use partition::stamps::is_unset_clock;
 pub use pending::{Pending, PendingBatch};
 pub use prediction::{Arrival, PredictionTurn, SampledItem, Sampling, Served};
@@ -148,7 +148,7 @@ use orrery_model::world::World;
 use orrery_model::{Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::{Copies, Store};
-use partition::size_limits::SizeLimits;
+use partition::size_limits::{ApproximateSearch, SizeLimits};
 use query::{QueryMemory, Slots};
 use replica::ReplicaStore;
 use request::{Outcome, Position};
@@ -199,6 +199,10 @@ pub struct EngineOptions {
     pub logical_partition_bytes: u64,
     /// Limits of single databases, in place of the two above.
     pub database_limits: Vec<DatabaseLimits>,
+    /// Vectors of a partition from which on an index of the type `quantizedFlat` or `diskANN`
+    /// proposes candidates; fewer are all compared. [`APPROXIMATE_FROM`] unless a test says
+    /// otherwise.
+    pub approximate_from: u64,
     /// Bytes of items that count as a gigabyte where throughput follows the stored data. The
     /// service counts 2^30.
     pub gigabyte: u64,
@@ -224,6 +228,7 @@ impl EngineOptions {
             partition_bytes: limits::PARTITION_BYTES,
             logical_partition_bytes: limits::LOGICAL_PARTITION_BYTES,
             database_limits: Vec::new(),
+            approximate_from: APPROXIMATE_FROM,
             gigabyte: limits::GIGABYTE,
             container_ru: limits::CONTAINER_RU_PER_SECOND,
             account_versions: None,
@@ -237,6 +242,10 @@ impl EngineOptions {
             self.partition_bytes,
             self.logical_partition_bytes,
             self.database_limits.clone(),
+            ApproximateSearch {
+                from: self.approximate_from,
+                memory: Arc::clone(&self.query_memory),
+            },
         ))
     }
 }

@@ -35,12 +35,13 @@
 //!
 //! The modules: `keys` draws every key, `row` and `item_rows` are the rows of an item,
 //! `transaction` turns changes into commits, `writer` submits them; `visibility`, `versions` and
-//! `session` are rules of readers; `key_sizes` and `key_limit` bound logical partitions by
+//! `session` are rules of readers; `codes` keeps quantised vectors in memory; `key_sizes` and `key_limit` bound logical partitions by
 //! `size_limits`; `change_capture` and `staging` serve splits and merges.
 //!
 //! Left out: the catalog, which knows the partitions of a container, and the network.
 
 pub(crate) mod change_capture;
+pub(crate) mod codes;
 mod counts;
 mod dictionary;
 mod effects;
@@ -123,6 +124,7 @@ pub struct Partition {
     hand_overs: AtomicU64,
     paths: RwLock<Option<Paths>>,
     facts: Mutex<Option<Arc<Facts>>>,
+    codes: codes::CodesByIndex,
     phase: AtomicU8,
     change_capture: Mutex<Option<ChangeCapture>>,
     /// Bytes of items from which on a commit asks for a look at the partition's size.
@@ -176,6 +178,7 @@ impl Partition {
             hand_overs: AtomicU64::new(0),
             paths: RwLock::new(None),
             facts: Mutex::new(None),
+            codes: codes::CodesByIndex::default(),
             phase: AtomicU8::new(Phase::Serving as u8),
             change_capture: Mutex::new(None),
             bytes_to_look_at: AtomicU64::new(0),
@@ -629,6 +632,7 @@ impl Partition {
         self.hand_overs.fetch_add(1, Ordering::AcqRel);
         // The other process adds paths of its own.
         self.forget_paths();
+        self.forget_codes();
         drop((writer, bulk));
         let released = self.store.release(self.storage_id);
         released.map_err(storage_failure).map(|()| true)

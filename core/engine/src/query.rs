@@ -55,6 +55,7 @@
 //! | `lookup`, `checks` | index lookups, and checks of single items against the index |
 //! | `posting` | index entries and references to items, with their positions |
 //! | `walk`, `values` | walks along an index in order; distinct values from an index |
+//! | `approximation` | candidates of a vector index, in place of all its vectors |
 //! | `score_walk`, `text_hits` | walks by the scores of vectors and texts, the best first |
 //! | `ranked`, `totals` | the items that decide ORDER BY RANK; the statistics of texts |
 //! | `index_view` | the parts of the index that can be asked in a snapshot |
@@ -68,6 +69,7 @@
 //! | `rows` | queries over rows in memory: resources, the items that a script sees |
 
 mod access;
+mod approximation;
 mod cancel;
 mod checks;
 mod composite_range;

@@ -7,6 +7,7 @@ mod support;
 
 mod access_paths;
 mod account_versions;
+mod approximate;
 mod background_work;
 mod batches;
 mod charges;

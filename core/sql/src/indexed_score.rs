@@ -7,6 +7,7 @@ use crate::bound::Expr;
 use crate::condition::Path;
 use crate::full_text::TextScore;
 use crate::functions::vector::VECTOR_SCORE;
+use crate::search_effort::SearchEffort;
 use crate::vectors::{DataType, DistanceFunction, Nearest};
 use orrery_model::json::Json;
 
@@ -34,7 +35,7 @@ impl IndexedScore {
             return None;
         };
         match (function.names[0], &arguments[..]) {
-            (VECTOR_SCORE, [left, right, function, data_type]) => {
+            (VECTOR_SCORE, [left, right, function, data_type, effort]) => {
                 let function = DistanceFunction::parse(constant(function)?.as_str()?)?;
                 let data_type = DataType::parse(constant(data_type)?.as_str()?)?;
                 let (path, vector) = match (constant(left), constant(right)) {
@@ -42,7 +43,9 @@ impl IndexedScore {
                     (Some(vector), None) => (path_of(right)?, vector),
                     _ => return None,
                 };
-                Nearest::new(path, vector, data_type, function).map(IndexedScore::Vector)
+                let mut nearest = Nearest::new(path, vector, data_type, function)?;
+                nearest.effort = SearchEffort::from_json(constant(effort)?);
+                Some(IndexedScore::Vector(nearest))
             }
             (FULL_TEXT_SCORE, [language, text, terms, documents, words, hits]) => {
                 let statistics = [

@@ -79,6 +79,7 @@ mod rank_statistics;
 mod resume_filter;
 mod run;
 mod seams;
+mod search_effort;
 mod spatial;
 mod syntax;
 mod totals;
@@ -107,7 +108,10 @@ pub use run::stopwatch::{Clock, Lap, Stopwatch};
 pub use seams::{
     Bounds, Candidate, Environment, Functions, Page, ResumePoint, Source, VectorPath, Work,
 };
+pub use search_effort::SearchEffort;
 pub use spatial::{Extent, extents, extents_within};
 pub use syntax::{CountOfRows, QueryForm, QueryTemplate, Slot, SlotUse};
 pub use totals::Total;
-pub use vectors::{DataType, DistanceFunction, Nearest, VECTORS_AT_ONCE, stored_vector};
+pub use vectors::{
+    DataType, DistanceFunction, Nearest, VECTORS_AT_ONCE, append_components, stored_vector,
+};

@@ -14,6 +14,7 @@
 //! approximate distances.
 
 use crate::condition::Path;
+use crate::search_effort::SearchEffort;
 use orrery_model::json::Json;
 
 /// Bytes of a stored vector before its components.
@@ -196,6 +197,34 @@ pub fn stored_vector(value: &Json, data_type: DataType, dimensions: usize) -> Op
     Some(bytes)
 }
 
+/// Appends the components of a stored vector, for approximate distances. Returns `None` for bytes
+/// that are no vector of so many dimensions of the data type.
+pub fn append_components(
+    stored: &[u8],
+    data_type: DataType,
+    dimensions: usize,
+    components: &mut Vec<f32>,
+) -> Option<()> {
+    let bytes = stored.get(HEAD_BYTES..)?;
+    if bytes.len() != dimensions * data_type.component_bytes() {
+        return None;
+    }
+    match data_type {
+        DataType::Float32 => {
+            let (chunks, _) = bytes.as_chunks();
+            components.extend(chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+        }
+        DataType::Float16 => {
+            let (chunks, _) = bytes.as_chunks();
+            let half = |bytes: &[u8; 2]| from_half_bits(u16::from_le_bytes(*bytes)) as f32;
+            components.extend(chunks.iter().map(half));
+        }
+        DataType::Int8 => components.extend(bytes.iter().map(|byte| f32::from(*byte as i8))),
+        DataType::Uint8 => components.extend(bytes.iter().map(|byte| f32::from(*byte))),
+    }
+    Some(())
+}
+
 /// The order of ORDER BY VectorDistance between the vectors at a path and one vector: the nearest
 /// first.
 #[derive(Clone, Debug)]
@@ -206,6 +235,8 @@ pub struct Nearest {
     pub data_type: DataType,
     /// The distance function.
     pub function: DistanceFunction,
+    /// The effort of an approximate search.
+    pub effort: SearchEffort,
     /// The rounded components of the one vector.
     components: Vec<f64>,
     /// The sum of their squares.
@@ -232,9 +263,15 @@ impl Nearest {
             path,
             data_type,
             function,
+            effort: SearchEffort::default(),
             components,
             square,
         })
+    }
+
+    /// Returns the rounded components of the one vector, for approximate distances.
+    pub fn components(&self) -> Vec<f32> {
+        self.components.iter().map(|n| *n as f32).collect()
     }
 
     /// Returns the number of components of the one vector.

@@ -131,6 +131,7 @@ fn failure_message(task: BackgroundTask) -> &'static str {
         BackgroundTask::Splits => "cannot split a physical partition now; trying again",
         BackgroundTask::Reindexing => "cannot adapt an index to its policy now; trying again",
         BackgroundTask::KeySizes => "cannot count logical partitions now; trying again",
+        BackgroundTask::Linking => "cannot bring new vectors into their index now; trying again",
         BackgroundTask::Survey => "cannot look for work left by the last run; trying again",
     }
 }

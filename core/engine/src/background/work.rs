@@ -5,6 +5,7 @@
 
 use super::agenda::{Agenda, Subject};
 use super::confirmed_clock::Clocks;
+use super::link::Linked;
 use super::{BackgroundTask, ClockJump, ITEMS_PER_STEP};
 use crate::Engine;
 use crate::catalog::Container;
@@ -136,17 +137,19 @@ impl Engine {
                 let step = self.reindex_some_of(container, ITEMS_PER_STEP);
                 let now = self.world.now_ms();
                 match wait_while_moved(step)? {
-                    Some(false) => {}
+                    Some(false) => container.enter_work(BackgroundTask::Linking, now),
                     Some(true) => container.enter_work(task, now),
                     None => container.enter_work(task, now + RETRY_MS),
                 }
                 Ok(())
             }
+            BackgroundTask::Linking => self.visit_for_linking(container),
             BackgroundTask::Survey => {
                 for task in [
                     BackgroundTask::Removal,
                     BackgroundTask::KeyDeletion,
                     BackgroundTask::Splits,
+                    BackgroundTask::Linking,
                 ] {
                     self.visit(task, container)?;
                 }
@@ -219,6 +222,21 @@ impl Engine {
                 Some(false) => {}
                 Some(true) => container.enter_work(BackgroundTask::KeyDeletion, now),
                 None => container.enter_work(BackgroundTask::KeyDeletion, now + RETRY_MS),
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_for_linking(&self, container: &Container) -> Result<()> {
+        for partition in container.partitions().iter().filter(|p| p.is_owned()) {
+            let step = self.link_some_of(container, partition);
+            let now = self.world.now_ms();
+            match wait_while_moved(step)? {
+                Some(Linked::All) => {}
+                Some(Linked::Some) => container.enter_work(BackgroundTask::Linking, now),
+                Some(Linked::Waits) | None => {
+                    container.enter_work(BackgroundTask::Linking, now + RETRY_MS);
+                }
             }
         }
         Ok(())

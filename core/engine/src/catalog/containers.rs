@@ -21,7 +21,7 @@ use crate::errors::gone_error;
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use crate::partition::key_limit::{KeyLimit, LargeKey};
-use crate::partition::size_limits::ContainerLimits;
+use crate::partition::size_limits::{ApproximateSearch, ContainerLimits};
 use crate::partition::staging::wait_all_durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::quota::RecentUsage;
@@ -192,6 +192,12 @@ impl Container {
         self.enter_work(BackgroundTask::KeyDeletion, 0);
         self.enter_work(BackgroundTask::Splits, 0);
         self.enter_work(BackgroundTask::Reindexing, 0);
+        self.enter_work(BackgroundTask::Linking, 0);
+    }
+
+    /// Returns the use of quantised vectors.
+    pub(crate) fn approximate(&self) -> &ApproximateSearch {
+        &self.limits.approximate
     }
 
     /// Returns the id of the container.

@@ -11,7 +11,9 @@ use crate::request::properties::member;
 use orrery_model::json::deep_equal;
 use orrery_model::words::shortened;
 use orrery_model::{Error, Json, Object, Result, object};
-use orrery_sql::{DEFAULT_LANGUAGE, DataType, Path, VectorPath, full_text_languages};
+use orrery_sql::{
+    DEFAULT_LANGUAGE, DataType, DistanceFunction, Path, VectorPath, full_text_languages,
+};
 
 /// The maximum number of dimensions of a vector.
 const DIMENSIONS_MAX: i64 = 4_096;
@@ -229,8 +231,6 @@ impl Search {
             )));
         }
 
-        // The parameters have no effect, because searches are exact; they are checked so that a
-        // read can show them.
         for (name, value) in index.body.iter() {
             match name {
                 "path" | "type" => {}
@@ -261,8 +261,10 @@ impl Search {
             for (vector, dimensions) in self.vectors.iter().zip(&self.dimensions) {
                 if vector.path == path
                     && let Some(data_type) = DataType::parse(&vector.data_type)
+                    && let Some(function) = DistanceFunction::parse(&vector.distance_function)
                 {
-                    stored.push(VectorIndex::of(entry, data_type, *dimensions as usize));
+                    let dimensions = *dimensions as usize;
+                    stored.push(VectorIndex::of(entry, data_type, dimensions, function));
                 }
             }
         }

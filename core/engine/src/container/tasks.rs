@@ -15,16 +15,19 @@ pub enum BackgroundTask {
     Survey = 4,
     /// Counts of the sizes of logical partitions.
     KeySizes = 5,
+    /// Quantisation of vectors, and the graphs of their neighbours.
+    Linking = 6,
 }
 
 impl BackgroundTask {
     /// All tasks.
-    pub const ALL: [BackgroundTask; 6] = [
+    pub const ALL: [BackgroundTask; 7] = [
         BackgroundTask::Removal,
         BackgroundTask::KeyDeletion,
         BackgroundTask::Splits,
         BackgroundTask::Reindexing,
         BackgroundTask::Survey,
         BackgroundTask::KeySizes,
+        BackgroundTask::Linking,
     ];
 }

@@ -8,6 +8,10 @@ use crate::container::tasks::BackgroundTask;
 use crate::container::view::ContainerView;
 use orrery_model::partition_key::Epk;
 
+/// Milliseconds between a commit that changes vectors and the visit of the task that quantises
+/// them, so that one visit serves many commits.
+const LINKING_DELAY_MS: u64 = 200;
+
 /// The effects of a commit.
 pub(super) struct Effects<'a> {
     /// The container, whose agenda gets the work.
@@ -18,6 +22,8 @@ pub(super) struct Effects<'a> {
     pub(super) ts: u64,
     /// The second in which something of the commit is to be removed.
     pub(super) removal: Option<u64>,
+    /// True if the commit changes items of a container whose vectors are quantised.
+    pub(super) changes_vectors: bool,
     /// The millisecond of the clock.
     pub(super) now_ms: u64,
 }
@@ -30,6 +36,10 @@ impl Effects<'_> {
         if let Some(second) = self.removal {
             let at_ms = second.saturating_mul(1000);
             self.container.enter_work(BackgroundTask::Removal, at_ms);
+        }
+        if self.changes_vectors {
+            let at_ms = self.now_ms + LINKING_DELAY_MS;
+            self.container.enter_work(BackgroundTask::Linking, at_ms);
         }
         let version_bytes_max = self.container.settings().version_bytes_max;
         if version_bytes_max.is_some_and(|max| writer.asks_for_look_at_versions(max)) {

@@ -20,6 +20,11 @@
 //! 1F   00 epk                                bytes·8: size of a large logical partition
 //! 1F   01                                    base·8 growth·8: bound of the others (key_sizes.rs)
 //! 20   path·4 prefix·8 number·8              vector of an item (index/vectors.rs)
+//! 21   path·4 number·8                       prefix·8 code   quantised vector
+//! 22   path·4 number·8                       neighbours      list of a graph of vectors
+//! 23   path·4 number·8                       prefix·8 lsn·8  vector that has changed since
+//! 24   00 path·4                             state           of quantised vectors and graph
+//! 24   01 path·4 chunk·4                     quantiser       (index/approximate.rs)
 //! 90   path·4 value number·8 prefix·8        (empty)         index term (index/value.rs)
 //! A0   path·4 stem 00 number·8 prefix·8      places          word of a text (index/texts.rs)
 //! ```
@@ -63,6 +68,10 @@ const VERSION: u8 = 0x1D;
 const VERSIONS_AFTER: u8 = 0x1E;
 const KEY_SIZES: u8 = 0x1F;
 const VECTOR: u8 = 0x20;
+const CODE: u8 = 0x21;
+const NEIGHBOURS: u8 = 0x22;
+const CHANGED_VECTOR: u8 = 0x23;
+const APPROXIMATE: u8 = 0x24;
 const TERM: u8 = 0x90;
 const WORD: u8 = 0xA0;
 
@@ -329,6 +338,85 @@ pub(crate) fn vectors(path: PathNumber, epk_prefix: Option<EpkPrefix>) -> (Vec<u
     (first, end)
 }
 
+/// Reads the path number from the key of a vector.
+pub(crate) fn path_of_vector(key: &[u8]) -> Option<PathNumber> {
+    path_of_entry(key.strip_prefix(&[VECTOR])?)
+}
+
+/// Returns the key of the code of a vector.
+pub(crate) fn code(path: PathNumber, number: ItemNumber) -> Vec<u8> {
+    key(CODE, &[&path.to_be_bytes(), &number.to_be_bytes()])
+}
+
+/// Returns the range of the codes of an index.
+pub(crate) fn codes(path: PathNumber) -> (Vec<u8>, Vec<u8>) {
+    of_path(CODE, path)
+}
+
+/// Returns the key of the list of neighbours of a vector.
+pub(crate) fn neighbours(path: PathNumber, number: ItemNumber) -> Vec<u8> {
+    key(NEIGHBOURS, &[&path.to_be_bytes(), &number.to_be_bytes()])
+}
+
+/// Returns the range of the lists of neighbours of an index.
+pub(crate) fn all_neighbours(path: PathNumber) -> (Vec<u8>, Vec<u8>) {
+    of_path(NEIGHBOURS, path)
+}
+
+/// Returns the key of the mark of a vector that has changed since its code was made.
+pub(crate) fn changed_vector(path: PathNumber, number: ItemNumber) -> Vec<u8> {
+    key(
+        CHANGED_VECTOR,
+        &[&path.to_be_bytes(), &number.to_be_bytes()],
+    )
+}
+
+/// Returns the range of the marks of changed vectors of an index.
+pub(crate) fn changed_vectors(path: PathNumber) -> (Vec<u8>, Vec<u8>) {
+    of_path(CHANGED_VECTOR, path)
+}
+
+/// Reads the item number from the key of a code, a list of neighbours or a mark of a change.
+pub(crate) fn read_vector_number(key: &[u8]) -> Option<ItemNumber> {
+    number(key.get(5..)?)
+}
+
+/// Returns the key of the state of the quantised vectors of an index.
+pub(crate) fn approximate_state(path: PathNumber) -> Vec<u8> {
+    key(APPROXIMATE, &[&[0], &path.to_be_bytes()])
+}
+
+/// Returns the range of the states of quantised vectors.
+pub(crate) fn approximate_states() -> (Vec<u8>, Vec<u8>) {
+    (vec![APPROXIMATE, 0], vec![APPROXIMATE, 1])
+}
+
+/// Reads the path number from the key of a state of quantised vectors.
+pub(crate) fn read_approximate_state(key: &[u8]) -> Option<PathNumber> {
+    path_of_entry(key.strip_prefix(&[APPROXIMATE, 0])?)
+}
+
+/// Returns the key of a chunk of a quantiser.
+pub(crate) fn quantiser(path: PathNumber, chunk: u32) -> Vec<u8> {
+    key(
+        APPROXIMATE,
+        &[&[1], &path.to_be_bytes(), &chunk.to_be_bytes()],
+    )
+}
+
+/// Returns the range of the chunks of a quantiser.
+pub(crate) fn quantisers(path: PathNumber) -> (Vec<u8>, Vec<u8>) {
+    let first = key(APPROXIMATE, &[&[1], &path.to_be_bytes()]);
+    let end = after(&first);
+    (first, end)
+}
+
+fn of_path(tag: u8, path: PathNumber) -> (Vec<u8>, Vec<u8>) {
+    let first = key(tag, &[&path.to_be_bytes()]);
+    let end = after(&first);
+    (first, end)
+}
+
 /// Returns the key of the entry of a stem for the text of an item, in the full-text index whose
 /// name has the number `path`.
 pub(crate) fn word(
@@ -456,7 +544,7 @@ pub(crate) enum Kept<'a> {
     Path(PathNumber),
     /// A row for the partition as a whole, with a fixed key.
     Whole,
-    /// Counters, which a copy computes anew.
+    /// Counters, and quantised vectors with their graph, which a copy makes anew.
     Own,
 }
 
@@ -480,6 +568,7 @@ pub(crate) fn kept(key: &[u8]) -> Option<Kept<'_>> {
         PATH => read_path(key).map(Kept::Path),
         POLICY_GENERATIONS | VERSIONS_AFTER => Some(Kept::Whole),
         COUNTERS | PATH_COUNTS | LOG | KEY_SIZES => Some(Kept::Own),
+        CODE | NEIGHBOURS | CHANGED_VECTOR | APPROXIMATE => Some(Kept::Own),
         TERM | WORD => {
             let (_, number, epk_prefix) = read_term(key)?;
             Some(Kept::IndexEntry(path_of_entry(rest)?, epk_prefix, number))
@@ -587,7 +676,12 @@ mod tests {
                 path_counts(0),
                 log(3),
                 key_size(&epk),
-                key_size_bound()
+                key_size_bound(),
+                code(4, 7),
+                neighbours(4, 7),
+                changed_vector(4, 7),
+                approximate_state(4),
+                quantiser(4, 0),
             ]
             .iter()
             .all(|key| kept(key) == Some(Kept::Own))

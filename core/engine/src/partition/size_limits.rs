@@ -1,10 +1,24 @@
 //! The limits on the sizes of partitions: those of the account, and those of single databases that
-//! have limits of their own.
+//! have limits of their own, and the sizes from which vector indexes are approximate.
 //!
 //! A container reads its limits once, when it is opened, by the name of its database.
 
 use crate::partition::key_limit::{KeyLimit, KeyReports};
+use orrery_model::memory::MemoryBudget;
 use std::sync::Arc;
+
+/// Vectors of a partition from which on an index of the type `quantizedFlat` or `diskANN` proposes
+/// candidates. Fewer are compared as fast.
+pub const APPROXIMATE_FROM: u64 = 10_000;
+
+/// The use of quantised vectors.
+#[derive(Clone, Debug)]
+pub(crate) struct ApproximateSearch {
+    /// Vectors of a partition from which on they are quantised.
+    pub from: u64,
+    /// The memory for quantised vectors, which may take half of it.
+    pub memory: Arc<MemoryBudget>,
+}
 
 /// Limits of one database, in place of those of the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +36,7 @@ pub(crate) struct SizeLimits {
     /// Those of the account; the name of its database is empty and means nothing.
     account: DatabaseLimits,
     databases: Vec<DatabaseLimits>,
+    approximate: ApproximateSearch,
     /// Reports about the logical partitions of all databases.
     pub reports: Arc<KeyReports>,
 }
@@ -32,6 +47,8 @@ pub(crate) struct ContainerLimits {
     pub partition_bytes: u64,
     /// The limit on logical partitions.
     pub key: KeyLimit,
+    /// The use of quantised vectors.
+    pub approximate: ApproximateSearch,
 }
 
 impl SizeLimits {
@@ -41,6 +58,7 @@ impl SizeLimits {
         partition_bytes: u64,
         logical_partition_bytes: u64,
         databases: Vec<DatabaseLimits>,
+        approximate: ApproximateSearch,
     ) -> Self {
         SizeLimits {
             account: DatabaseLimits {
@@ -49,6 +67,7 @@ impl SizeLimits {
                 logical_partition_bytes,
             },
             databases,
+            approximate,
             reports: Arc::default(),
         }
     }
@@ -60,6 +79,7 @@ impl SizeLimits {
         ContainerLimits {
             partition_bytes: limits.partition_bytes,
             key: KeyLimit::new(limits.logical_partition_bytes, Arc::clone(&self.reports)),
+            approximate: self.approximate.clone(),
         }
     }
 }
@@ -75,7 +95,11 @@ mod tests {
             partition_bytes: 20,
             logical_partition_bytes: 10,
         };
-        let limits = SizeLimits::new(2_000, 1_000, vec![lab]);
+        let approximate = ApproximateSearch {
+            from: APPROXIMATE_FROM,
+            memory: MemoryBudget::unlimited(),
+        };
+        let limits = SizeLimits::new(2_000, 1_000, vec![lab], approximate);
         let sizes = |database: &str| {
             let of = limits.of_database(database);
             (of.partition_bytes, of.key.bytes_max())

@@ -8,7 +8,8 @@
 use super::counts::EntryCounts;
 use super::key_sizes::{FinishedCount, KeyChanges, KeySizes};
 use super::{Counters, Partition, scan};
-use crate::errors::storage_failure;
+use crate::errors::{damaged, storage_failure};
+use crate::index::approximate::change_mark;
 use crate::index::generations::PolicyGenerations;
 use crate::index::new_paths::AssignedPaths;
 use crate::index::terms::Terms;
@@ -19,7 +20,7 @@ use bytes::Bytes;
 use orrery_model::Result;
 use orrery_model::sync::lock;
 use orrery_storage::{Commit, CommitOutcome, Direction, Lease, Receipt, Snapshot, Token};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::MutexGuard;
 
@@ -54,6 +55,8 @@ pub struct Writer {
     recent: RecentWrites,
     /// Sizes of logical partitions after the last accepted commit.
     pub(super) key_sizes: KeySizes,
+    /// The vector indexes whose vectors are quantised, after the last accepted commit.
+    quantised: HashSet<PathNumber>,
 }
 
 /// Rows of commits that are accepted and not durable yet. Index entries are left out: no write
@@ -100,6 +103,8 @@ pub struct CommitChanges {
     pub versions_after: Option<Option<u64>>,
     /// Bytes of the rows of versions that the commit writes.
     pub version_bytes: u64,
+    /// The vector indexes whose vectors are quantised from this commit on, or not any more.
+    pub quantised: Vec<(PathNumber, bool)>,
     /// The commit deletes more than it writes: it is accepted although the disk is nearly full.
     pub may_use_reserve: bool,
 }
@@ -218,6 +223,7 @@ impl Writer {
             pending: PendingRows::default(),
             forgotten_until: lsn,
             key_sizes: KeySizes::load(snapshot)?,
+            quantised: quantised_indexes(snapshot)?,
             recent: RecentWrites {
                 forgotten_until: lsn,
                 ..RecentWrites::default()
@@ -352,10 +358,29 @@ impl Writer {
             Some(None) => deletes.push(keys::versions_floor()),
             None => {}
         }
+        self.add_change_marks(attempt.lsn, puts, deletes);
         self.key_sizes.add_rows(&changes.key_changes, puts, deletes);
         if let Some(finished) = &changes.key_count {
             self.key_sizes.add_rows_of_count(finished, puts);
         }
+    }
+
+    /// Marks the vectors that a commit changes, where vectors are quantised.
+    fn add_change_marks(&self, lsn: u64, puts: &mut Vec<(Vec<u8>, Vec<u8>)>, deletes: &[Vec<u8>]) {
+        if self.quantised.is_empty() {
+            return;
+        }
+        let mut marks = Vec::new();
+        for key in puts.iter().map(|(key, _)| key).chain(deletes) {
+            if let Some(path) = keys::path_of_vector(key)
+                && self.quantised.contains(&path)
+                && let Some((epk_prefix, number)) = keys::read_vector(key)
+            {
+                let mark = change_mark(epk_prefix, lsn);
+                marks.push((keys::changed_vector(path, number), mark));
+            }
+        }
+        puts.extend(marks);
     }
 
     /// Takes the changes of an accepted commit in.
@@ -371,6 +396,12 @@ impl Writer {
         self.key_sizes.apply(&changes.key_changes);
         if let Some(finished) = changes.key_count {
             self.key_sizes.end_count(finished);
+        }
+        for (path, is_quantised) in changes.quantised {
+            match is_quantised {
+                true => self.quantised.insert(path),
+                false => self.quantised.remove(&path),
+            };
         }
         self.recent.add(self.lsn, changes.epk_prefixes);
     }
@@ -417,6 +448,16 @@ pub(crate) fn newest_ts(snapshot: &dyn Snapshot) -> Result<u64> {
         snapshot.get(key).map_err(storage_failure)
     })?;
     Ok(row.map_or(0, |row| row.ts))
+}
+
+/// Returns the vector indexes whose vectors are quantised in a snapshot.
+fn quantised_indexes(snapshot: &dyn Snapshot) -> Result<HashSet<PathNumber>> {
+    let mut indexes = HashSet::new();
+    for row in scan(snapshot, &keys::approximate_states(), Direction::Forward) {
+        let path = keys::read_approximate_state(&row?.0);
+        indexes.insert(path.ok_or_else(|| damaged("a state of quantised vectors"))?);
+    }
+    Ok(indexes)
 }
 
 impl PendingRows {

@@ -23,6 +23,7 @@
 //! A contested walk is compared with the access path of the last rules while it runs
 //! (`query/contest.rs`), over all partitions together.
 
+use super::approximation::Approximation;
 use super::condition::{conjuncts, is_path_of};
 use super::index_view::IndexView;
 use super::lookup::{self, Lookup, PlannedLookup};
@@ -498,7 +499,7 @@ impl<'a, 's> Planner<'a, 's> {
             Some(order) if self.query.order != Some(FixedOrder::Sort) => order,
             _ => return Ok(None),
         };
-        let Some(walk) = self.walk_by(order, Ties::Descend) else {
+        let Some(walk) = self.walk_by(order, Ties::Descend)? else {
             return Ok(None);
         };
         if let Some(FixedOrder::Index(id)) = self.query.order {
@@ -537,7 +538,7 @@ impl<'a, 's> Planner<'a, 's> {
         let mut walks = Vec::with_capacity(scores.len());
         let mut texts = Vec::with_capacity(scores.len());
         for score in scores {
-            let Some(walk) = self.walk_by(score, Ties::Ascend) else {
+            let Some(walk) = self.walk_by(score, Ties::Ascend)? else {
                 return Ok(None);
             };
             if self.has_few_matches(estimates, &walk)? {
@@ -584,12 +585,19 @@ impl<'a, 's> Planner<'a, 's> {
     }
 
     /// Returns the walk by a score, if an index has the entries for it.
-    fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Option<ScoreWalk> {
+    fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Result<Option<ScoreWalk>> {
         if matches!(score, IndexedScore::Text(text) if text.stem_count() > SCORED_STEMS_MAX) {
-            return None;
+            return Ok(None);
         }
-        let (text, number) = self.index.scores(score)?;
-        Some(ScoreWalk::new(score, text, number, ties))
+        let Some((text, number)) = self.index.scores(score) else {
+            return Ok(None);
+        };
+        let mut walk = ScoreWalk::new(score, text, number, ties);
+        if let IndexedScore::Vector(nearest) = score {
+            walk.approximation =
+                Approximation::plan(self.query, self.snapshot, self.index, nearest)?;
+        }
+        Ok(Some(walk))
     }
 
     /// Rule: the rows of the logical partition are read if no lookup is much shorter, or if the

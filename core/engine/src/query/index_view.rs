@@ -7,6 +7,7 @@ use crate::index::generations::Policies;
 use crate::index::paths::{Step, is_indexable};
 use crate::index::policy::{Composite, Policy};
 use crate::index::texts::LEFT_OUT;
+use crate::index::vectors::VectorIndex;
 use crate::partition::keys::{self, PathNumber};
 use crate::partition::row::is_system;
 use crate::partition::{Facts, Partition, PathsRef, scan};
@@ -19,6 +20,8 @@ use std::sync::Arc;
 pub(crate) struct IndexView<'a> {
     /// The policies that the index entries follow: several while a reindex runs.
     policies: Vec<Arc<Policy>>,
+    /// The partition.
+    pub(super) partition: &'a Partition,
     paths: PathsRef<'a>,
     snapshot: &'a dyn Snapshot,
 }
@@ -50,6 +53,7 @@ impl<'a> IndexView<'a> {
         }
         Ok(Some(IndexView {
             policies,
+            partition,
             paths: partition.paths(snapshot)?,
             snapshot,
         }))
@@ -87,12 +91,17 @@ impl<'a> IndexView<'a> {
     /// policies have the index. The path number is `None` if no item has an entry.
     pub(crate) fn scores(&self, score: &IndexedScore) -> Option<(&str, Option<PathNumber>)> {
         match score {
-            IndexedScore::Vector(nearest) => self.vectors(nearest),
+            IndexedScore::Vector(nearest) => {
+                let (index, number) = self.vectors(nearest)?;
+                Some((&index.text, number))
+            }
             IndexedScore::Text(score) => self.texts(&score.path, &score.language),
         }
     }
 
-    fn vectors(&self, nearest: &Nearest) -> Option<(&str, Option<PathNumber>)> {
+    /// Returns the index that has the vectors of an order, with the number of its name, if all
+    /// policies have the index. The number is `None` if no item has a vector.
+    pub(crate) fn vectors(&self, nearest: &Nearest) -> Option<(&VectorIndex, Option<PathNumber>)> {
         let path = steps(&nearest.path);
         let (first, others) = self.policies.split_first()?;
         let mut indexes = first.stored_vectors().iter();
@@ -105,7 +114,7 @@ impl<'a> IndexView<'a> {
             let mut others = policy.stored_vectors().iter();
             others.find(|other| other.text == index.text)?;
         }
-        Some((&index.text, self.paths.find_derived(&index.text)))
+        Some((index, self.paths.find_derived(&index.text)))
     }
 
     /// Returns the name and the path number of the full-text index over the texts of a language at

@@ -471,6 +471,7 @@ impl PageRun<'_> {
             values_room: &values_room,
             may_scan_values: true,
             check_point: &check_point,
+            approximate: self.container.approximate(),
             profile: self.engine.profile,
             order: None,
         };

@@ -3,6 +3,7 @@
 use crate::container::settings::Settings;
 use crate::index::generations::Policies;
 use crate::partition::Facts;
+use crate::partition::size_limits::ApproximateSearch;
 use crate::partition::visibility::Visibility;
 use crate::throughput::Profile;
 use orrery_model::Result;
@@ -37,6 +38,8 @@ pub(crate) struct PartitionQuery<'a> {
     pub values_room: &'a Cell<usize>,
     /// True if values of an index may replace items. False if an earlier page stopped among items.
     pub may_scan_values: bool,
+    /// The use of quantised vectors.
+    pub approximate: &'a ApproximateSearch,
     /// The pricing model that decides between access paths.
     pub profile: Profile,
     /// Called between steps of long planning, so that other pages get their turns. Fails when the

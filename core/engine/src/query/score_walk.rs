@@ -2,7 +2,8 @@
 //! ORDER BY VectorDistance, and of the scores of ORDER BY RANK.
 //!
 //! Scores have no order on disk, so a walk works in rounds. A round reads the entries that have a
-//! score, and keeps the best ones behind the last posting. A continuation is a round that begins
+//! score, and keeps the best ones behind the last posting. Where a vector index proposes candidates
+//! (`approximation.rs`), the first rounds read these alone. A continuation is a round that begins
 //! behind its position. The number that a round keeps is bounded, whatever the number of entries; a
 //! query that takes more postings costs another round.
 //!
@@ -16,6 +17,7 @@
 //! Promises: scores are those that the executor computes from the items, so the order is the order
 //! of a sort. Items whose score is undefined come last, as undefined does in a descending order.
 
+use super::approximation::Approximation;
 use super::partition_query::PartitionQuery;
 use super::position::QueryPosition;
 use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
@@ -87,6 +89,8 @@ pub(crate) struct ScoreWalk {
     /// Number of the index in the dictionary of paths, if some item has an entry.
     number: Option<PathNumber>,
     ties: Ties,
+    /// The candidates that the first rounds compare in place of all vectors.
+    pub(super) approximation: Option<Approximation>,
     /// The work of all rounds.
     entries: Rc<Cell<ScoredEntries>>,
 }
@@ -132,6 +136,7 @@ impl ScoreWalk {
             text: text.to_owned(),
             number,
             ties,
+            approximation: None,
             entries: Rc::default(),
         }
     }
@@ -149,7 +154,11 @@ impl ScoreWalk {
     /// Returns the id of the walk's index in continuations. A position is valid only for the same
     /// index; the continuation names the query, and so the score.
     pub(crate) fn index_id(&self) -> u32 {
-        crc32fast::hash(self.to_string().as_bytes())
+        let kind = match &self.score {
+            IndexedScore::Vector(_) => "nearest",
+            IndexedScore::Text(_) => "best",
+        };
+        crc32fast::hash(format!("{kind} of {}", self.text).as_bytes())
     }
 
     /// Returns the entries that the walk has read so far.
@@ -190,6 +199,7 @@ impl ScoreWalk {
             is_from_beginning: matches!(after, After::Nothing),
             seen: 0,
             after,
+            rounds: 0,
             zeros: None,
             rest: None,
             is_failed: false,
@@ -222,11 +232,7 @@ impl ScoreWalk {
         let mut entries = self.entries.get();
         let result = match &self.score {
             IndexedScore::Vector(nearest) => {
-                let mut vectors = Vectors {
-                    nearest,
-                    batch: Vec::with_capacity(VECTORS_AT_ONCE),
-                    take,
-                };
+                let mut vectors = Vectors::new(nearest, take);
                 let range = keys::vectors(path, prefix);
                 vectors.read(snapshot, &range, query, &mut entries)
             }
@@ -279,25 +285,45 @@ impl ScoreWalk {
 }
 
 impl fmt::Display for ScoreWalk {
-    /// Writes the walk as EXPLAIN shows it. The id of the index is made from this text.
+    /// Writes the walk as EXPLAIN shows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.score {
-            IndexedScore::Vector(_) => write!(f, "nearest of {}", self.text),
+            IndexedScore::Vector(_) => {
+                write!(f, "nearest of {}", self.text)?;
+                match &self.approximation {
+                    Some(approximation) => write!(f, " by {approximation}"),
+                    None => Ok(()),
+                }
+            }
             IndexedScore::Text(_) => write!(f, "best of {}", self.text),
         }
     }
 }
 
-/// The vectors of a scope while they are read.
-struct Vectors<'t> {
+/// Vectors while they are read.
+pub(super) struct Vectors<'t> {
     nearest: &'t Nearest,
     batch: Vec<(ItemNumber, EpkPrefix, Bytes)>,
     take: &'t mut dyn FnMut(Scored),
 }
 
-impl Vectors<'_> {
+impl<'t> Vectors<'t> {
+    /// Returns a reader that calls `take` with each vector that has a score.
+    fn new(nearest: &'t Nearest, take: &'t mut dyn FnMut(Scored)) -> Self {
+        Vectors {
+            nearest,
+            batch: Vec::with_capacity(VECTORS_AT_ONCE),
+            take,
+        }
+    }
+
+    /// Returns the vector to which all others are compared.
+    pub(super) fn nearest(&self) -> &'t Nearest {
+        self.nearest
+    }
+
     /// Reads the vectors of a range and takes those that have a score.
-    fn read(
+    pub(super) fn read(
         &mut self,
         snapshot: &dyn Snapshot,
         range: &(Vec<u8>, Vec<u8>),
@@ -312,16 +338,22 @@ impl Vectors<'_> {
             if entries.vectors.is_multiple_of(CHECK_INTERVAL) {
                 (query.check_point)()?;
             }
-            self.batch.push((number, epk_prefix, vector));
-            if self.batch.len() == VECTORS_AT_ONCE {
-                self.score_batch();
-            }
+            self.add(number, epk_prefix, vector);
         }
-        self.score_batch();
+        self.finish();
         Ok(())
     }
 
-    fn score_batch(&mut self) {
+    /// Adds a vector, which is taken with the next ones.
+    pub(super) fn add(&mut self, number: ItemNumber, epk_prefix: EpkPrefix, vector: Bytes) {
+        self.batch.push((number, epk_prefix, vector));
+        if self.batch.len() == VECTORS_AT_ONCE {
+            self.finish();
+        }
+    }
+
+    /// Takes the vectors that have been added.
+    pub(super) fn finish(&mut self) {
         let mut vectors: [&[u8]; VECTORS_AT_ONCE] = [&[]; VECTORS_AT_ONCE];
         for (vector, (_, _, stored)) in vectors.iter_mut().zip(&self.batch) {
             *vector = stored;
@@ -369,6 +401,8 @@ struct ScoredPostings<'a> {
     seen: u64,
     /// The last posting.
     after: After,
+    /// Rounds of candidates so far.
+    rounds: u32,
     /// The texts with a score of 0, once all others have been returned.
     zeros: Option<Postings<'a>>,
     /// The items without a score, once all others have been returned.
@@ -379,6 +413,9 @@ struct ScoredPostings<'a> {
 impl<'a> ScoredPostings<'a> {
     /// Returns the next posting of the rounds, or `None` behind the last one.
     fn next_scored(&mut self) -> Result<Option<Posting>> {
+        if self.round.len() == 0 {
+            self.read_candidates()?;
+        }
         if self.round.len() == 0 && !self.is_last_round {
             let mut best = Best::new(self.kept_max, self.after, self.walk.ties);
             let take = &mut |scored| best.add(scored);
@@ -398,6 +435,29 @@ impl<'a> ScoredPostings<'a> {
             self.seen += 1;
         }
         Ok(next.map(Scored::posting))
+    }
+
+    /// Reads rounds of candidates of the index until one has a posting, or all vectors have to be
+    /// compared.
+    fn read_candidates(&mut self) -> Result<()> {
+        let (Some(approximation), IndexedScore::Vector(nearest)) =
+            (&self.walk.approximation, &self.walk.score)
+        else {
+            return Ok(());
+        };
+        while self.round.len() == 0
+            && let Some(effort) = approximation.effort(self.rounds)
+        {
+            self.rounds += 1;
+            let mut best = Best::new(self.kept_max, self.after, self.walk.ties);
+            let mut entries = self.walk.entries.get();
+            let take = &mut |scored| best.add(scored);
+            let vectors = Vectors::new(nearest, take);
+            approximation.compare(effort, self.snapshot, &self.query, vectors, &mut entries)?;
+            self.walk.entries.set(entries);
+            self.round = best.finish().into_iter();
+        }
+        Ok(())
     }
 
     /// Returns the texts without a word of the query.

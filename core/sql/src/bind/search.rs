@@ -12,6 +12,7 @@ use crate::functions::vector::VECTOR_SCORE;
 use crate::functions::{self, Function, Implementation};
 use crate::indexed_score::{FULL_TEXT_SCORE, IndexedScore};
 use crate::seams::VectorPath;
+use crate::search_effort::SearchEffort;
 use crate::syntax::ast::{self, Kind};
 use crate::vectors::{DataType, DistanceFunction};
 use orrery_model::Object;
@@ -53,14 +54,14 @@ impl Binder<'_> {
             .vector_path(&left)
             .or_else(|| self.vector_path(&right))
             .cloned();
-        // Brute force has no effect, since every distance is computed exactly, but must be valid.
+        let mut is_exact = false;
         if let Some(brute_force) = arguments.get(2) {
             let brute_force_span = brute_force.span;
-            let brute_force = self.expression(brute_force)?;
-            if !matches!(brute_force, Expr::Constant(Some(Json::Bool(_)))) {
+            let Expr::Constant(Some(Json::Bool(value))) = self.expression(brute_force)? else {
                 self.report("SC2212", INVALID_EXACT.into(), brute_force_span);
                 return Ok((Expr::Constant(None), DistanceFunction::Cosine));
-            }
+            };
+            is_exact = value;
         }
         let options = match arguments.get(3) {
             None => None,
@@ -83,6 +84,7 @@ impl Binder<'_> {
         let data_type = option("dataType").or(policy_type);
         let data_type = data_type.and_then(|name| DataType::parse(&name));
         let data_type = data_type.unwrap_or(DataType::Float32);
+        let effort = SearchEffort::of(is_exact, options);
         let call = Expr::Call {
             function,
             arguments: Box::new([
@@ -90,6 +92,7 @@ impl Binder<'_> {
                 right,
                 text_constant(distance.name()),
                 text_constant(data_type.name()),
+                Expr::Constant(Some(effort.to_json())),
             ]),
         };
         Ok((call, distance))

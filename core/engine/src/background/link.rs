@@ -1,0 +1,501 @@
+//! Linking: vectors of indexes of the types `quantizedFlat` and `diskANN` are quantised, and those
+//! of `diskANN` are linked to their neighbours, in the background.
+//!
+//! A step reads a snapshot, computes codes and lists without a lock, and commits them with the
+//! progress (`index/approximate.rs`). Changed vectors come first, then those that the task has not
+//! reached. Only this task writes the rows, one step of a partition at a time, so a step has to look
+//! under the lock at the marks alone: a vector that was written meanwhile keeps its mark, and the
+//! next step takes it in again.
+//!
+//! Promises: a step that fails changes nothing. An index that the policy no longer has loses its
+//! rows in steps. Left out: a second quantiser for an index that has grown; its codes stay those of
+//! the first.
+
+use crate::Engine;
+use crate::catalog::Container;
+use crate::errors::{damaged, storage_failure};
+use crate::index::approximate::{
+    ApproximateState, Progress, VectorPlace, metric_of, quantiser_rows, read_change_mark,
+};
+use crate::index::vectors::{VectorIndex, VectorIndexKind};
+use crate::partition::codes::VectorCodes;
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
+use crate::partition::{CommitChanges, Partition, scan, wait_durable};
+use bytes::Bytes;
+use orrery_ann::{GraphEdit, Lists, Quantiser, Shape, append_list, read_list};
+use orrery_model::{Error, Result};
+use orrery_sql::append_components;
+use orrery_storage::{Direction, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Vectors that a quantiser is trained on.
+const SAMPLE_MAX: u64 = 10_000;
+/// Vectors that one step links.
+const LINKS_PER_STEP: usize = 64;
+/// Vectors that one step quantises where there is no graph.
+const CODES_PER_STEP: usize = 1_000;
+/// Rows that one step of the removal of an index removes.
+const REMOVED_PER_STEP: usize = 4_000;
+/// Neighbours of a vector in a graph.
+const DEGREE: usize = 32;
+/// The subject of the error for a damaged row.
+const ROW: &str = "a vector";
+
+/// The state of a partition after a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Linked {
+    /// All vectors have been taken in.
+    All,
+    /// There is more to do.
+    Some,
+    /// There is more to do, and no memory for it now.
+    Waits,
+}
+
+/// The lists of a graph in the store.
+pub(crate) struct StoredLists<'a> {
+    /// The snapshot that is read.
+    pub snapshot: &'a dyn Snapshot,
+    /// The number of the index.
+    pub path: PathNumber,
+}
+
+impl Lists for StoredLists<'_> {
+    fn neighbours(&self, node: u64) -> Result<Vec<u64>> {
+        let row = self.snapshot.get(&keys::neighbours(self.path, node));
+        match row.map_err(storage_failure)? {
+            None => Ok(Vec::new()),
+            Some(row) => read_list(&row).ok_or_else(|| damaged("a list of neighbours")),
+        }
+    }
+}
+
+/// A vector that a step takes in.
+struct Changed {
+    number: ItemNumber,
+    epk_prefix: EpkPrefix,
+    /// The value of its mark, if it has one.
+    mark: Option<Bytes>,
+    /// The components; `None` if the item has no vector any more.
+    components: Option<Vec<f32>>,
+}
+
+/// What a step has computed.
+#[derive(Default)]
+struct StepChanges {
+    codes: BTreeMap<ItemNumber, Option<(EpkPrefix, Vec<u8>)>>,
+    lists: BTreeMap<ItemNumber, Vec<ItemNumber>>,
+}
+
+impl Engine {
+    /// Brings all vectors into their indexes.
+    ///
+    /// # Errors
+    /// 500 and 503 as the store reports.
+    pub fn finish_linking(&self) -> Result<()> {
+        for container in self.catalog().all_containers() {
+            for partition in container.partitions().iter() {
+                while self.link_some_of(&container, partition)? == Linked::Some {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one step for each index of a partition that has work.
+    ///
+    /// # Errors
+    /// 410 while the partition is split or merged; 500 and 503 as the store reports.
+    pub(super) fn link_some_of(
+        &self,
+        container: &Container,
+        partition: &Partition,
+    ) -> Result<Linked> {
+        let policies = container.policies();
+        let newest = policies.newest.1.stored_vectors();
+        let wanted: Vec<&VectorIndex> = newest
+            .iter()
+            .filter(|index| index.kind != VectorIndexKind::Flat)
+            .collect();
+        let snapshot = partition.snapshot_of_accepted()?;
+        let snapshot = snapshot.as_ref();
+        let mut linked = self.remove_unwanted(partition, snapshot, &wanted)?;
+        // The vectors of an index are complete only when all items follow the newest policy; the
+        // reindex enters this task when it ends.
+        if !Partition::generations(snapshot)?.are_all(policies.newest.0) {
+            return Ok(linked);
+        }
+        for index in wanted {
+            let path = partition.paths(snapshot)?.find_derived(&index.text);
+            let Some(path) = path else { continue };
+            let step = LinkStep {
+                engine: self,
+                container,
+                partition,
+                snapshot,
+                index,
+                path,
+            };
+            match step.run()? {
+                Linked::All => {}
+                Linked::Some => linked = Linked::Some,
+                Linked::Waits if linked == Linked::All => linked = Linked::Waits,
+                Linked::Waits => {}
+            }
+        }
+        Ok(linked)
+    }
+
+    /// Removes rows of indexes that are not among `wanted`, a bounded number in each step.
+    fn remove_unwanted(
+        &self,
+        partition: &Partition,
+        snapshot: &dyn Snapshot,
+        wanted: &[&VectorIndex],
+    ) -> Result<Linked> {
+        for row in scan(snapshot, &keys::approximate_states(), Direction::Forward) {
+            let path = keys::read_approximate_state(&row?.0).ok_or_else(|| damaged(ROW))?;
+            let state = ApproximateState::read(snapshot, path)?.ok_or_else(|| damaged(ROW))?;
+            let paths = partition.paths(snapshot)?;
+            let is_wanted = |index: &&VectorIndex| paths.find_derived(&index.text) == Some(path);
+            let is_removing = state.progress == Progress::Removing;
+            if !is_removing && wanted.iter().any(is_wanted) {
+                continue;
+            }
+            drop(paths);
+            self.remove_rows(partition, path, state)?;
+            return Ok(Linked::Some);
+        }
+        Ok(Linked::All)
+    }
+
+    /// Removes some rows of an index, and its state with the last ones.
+    fn remove_rows(
+        &self,
+        partition: &Partition,
+        path: PathNumber,
+        state: ApproximateState,
+    ) -> Result<()> {
+        let mut writer = partition.lock()?;
+        let snapshot = partition.snapshot_with(writer.lsn)?;
+        let mut changes = CommitChanges {
+            counters: writer.counters,
+            may_use_reserve: true,
+            ..CommitChanges::default()
+        };
+        for range in [
+            keys::codes(path),
+            keys::all_neighbours(path),
+            keys::changed_vectors(path),
+            keys::quantisers(path),
+        ] {
+            let left = REMOVED_PER_STEP - changes.deletes.len();
+            let rows = scan(snapshot.as_ref(), &range, Direction::Forward);
+            for row in rows.take(left) {
+                changes.deletes.push(row?.0.to_vec());
+            }
+        }
+        // Queries must not use what is left.
+        let is_last = changes.deletes.is_empty();
+        let key = keys::approximate_state(path);
+        match is_last {
+            true => {
+                changes.deletes.push(key);
+                changes.quantised.push((path, false));
+            }
+            false => {
+                let removing = ApproximateState {
+                    version: state.version + 1,
+                    progress: Progress::Removing,
+                    ..state
+                };
+                changes.puts.push((key, removing.encode()));
+            }
+        }
+        let commit = writer.submit(partition, changes, self.world().random());
+        drop(writer);
+        partition.forget_codes();
+        wait_durable(partition, commit)
+    }
+}
+
+/// One step for one index of a partition.
+struct LinkStep<'a> {
+    engine: &'a Engine,
+    container: &'a Container,
+    partition: &'a Partition,
+    snapshot: &'a dyn Snapshot,
+    index: &'a VectorIndex,
+    path: PathNumber,
+}
+
+impl LinkStep<'_> {
+    fn run(&self) -> Result<Linked> {
+        let Some(state) = ApproximateState::read(self.snapshot, self.path)? else {
+            let vectors = Partition::entries_of(self.snapshot, self.path)?;
+            if vectors < self.container.approximate().from {
+                return Ok(Linked::All);
+            }
+            self.begin(vectors)?;
+            return Ok(Linked::Some);
+        };
+        let codes = self.partition.codes_of(
+            self.snapshot,
+            self.path,
+            &state,
+            self.container.approximate(),
+            &|| Ok(()),
+        )?;
+        let Some(codes) = codes else {
+            return Ok(Linked::Waits);
+        };
+
+        let mut changed = self.marked_vectors()?;
+        let mut progress = state.progress;
+        if let Progress::From(place) = state.progress
+            && changed.len() < self.vectors_per_step()
+        {
+            progress = self.add_unreached(place, &codes, &mut changed)?;
+        }
+        if changed.is_empty() && progress == state.progress {
+            return Ok(Linked::All);
+        }
+        let changes = match self.index.kind {
+            VectorIndexKind::DiskAnn => self.linked(&codes, &changed)?,
+            VectorIndexKind::QuantizedFlat | VectorIndexKind::Flat => quantised(&codes, &changed),
+        };
+        let next = ApproximateState {
+            version: state.version + 1,
+            progress,
+            ..state
+        };
+        self.commit(&codes, &changed, changes, next)?;
+        Ok(Linked::Some)
+    }
+
+    fn vectors_per_step(&self) -> usize {
+        match self.index.kind {
+            VectorIndexKind::DiskAnn => LINKS_PER_STEP,
+            VectorIndexKind::QuantizedFlat | VectorIndexKind::Flat => CODES_PER_STEP,
+        }
+    }
+
+    /// Trains the quantiser, and commits it with the first state.
+    fn begin(&self, vectors: u64) -> Result<()> {
+        // The vectors of a sample lie in equal distances in the order of the index, which is that
+        // of hashes.
+        let distance = vectors.div_ceil(SAMPLE_MAX).max(1) as usize;
+        let mut sample = Vec::new();
+        let range = keys::vectors(self.path, None);
+        let rows = scan(self.snapshot, &range, Direction::Forward);
+        for row in rows.step_by(distance) {
+            self.append(&row?.1, &mut sample)?;
+        }
+        let seed = u64::from(self.path);
+        let quantiser = Quantiser::train(
+            metric_of(self.index.function),
+            self.index.dimensions,
+            self.index.code_bytes,
+            &sample,
+            seed,
+            &mut || Ok(()),
+        )?;
+
+        let mut writer = self.partition.lock()?;
+        let state = ApproximateState {
+            began: writer.lsn + 1,
+            version: 0,
+            progress: Progress::From((EpkPrefix::default(), 0)),
+        };
+        let mut changes = CommitChanges {
+            counters: writer.counters,
+            quantised: vec![(self.path, true)],
+            ..CommitChanges::default()
+        };
+        changes.puts.extend(quantiser_rows(self.path, &quantiser));
+        let key = keys::approximate_state(self.path);
+        changes.puts.push((key, state.encode()));
+        let random = self.engine.world().random();
+        let commit = writer.submit(self.partition, changes, random);
+        drop(writer);
+        wait_durable(self.partition, commit)
+    }
+
+    /// Returns vectors that have changed since they were taken in.
+    fn marked_vectors(&self) -> Result<Vec<Changed>> {
+        let mut changed = Vec::new();
+        let marks = keys::changed_vectors(self.path);
+        let marks = scan(self.snapshot, &marks, Direction::Forward);
+        for row in marks.take(self.vectors_per_step()) {
+            let (key, mark) = row?;
+            let (number, epk_prefix) = read_change_mark(&key, &mark)?;
+            let vector = keys::vector(self.path, epk_prefix, number);
+            let vector = self.snapshot.get(&vector).map_err(storage_failure)?;
+            let components = match vector {
+                Some(vector) => Some(self.components(&vector)?),
+                None => None,
+            };
+            changed.push(Changed {
+                number,
+                epk_prefix,
+                mark: Some(mark),
+                components,
+            });
+        }
+        Ok(changed)
+    }
+
+    /// Adds vectors from a place on that have no code yet. Returns the progress after them.
+    fn add_unreached(
+        &self,
+        (epk_prefix, number): VectorPlace,
+        codes: &VectorCodes,
+        changed: &mut Vec<Changed>,
+    ) -> Result<Progress> {
+        let marked: BTreeSet<ItemNumber> = changed.iter().map(|one| one.number).collect();
+        let (_, end) = keys::vectors(self.path, None);
+        let range = (keys::vector(self.path, epk_prefix, number), end);
+        for row in scan(self.snapshot, &range, Direction::Forward) {
+            let (key, vector) = row?;
+            let place = keys::read_vector(&key).ok_or_else(|| damaged(ROW))?;
+            if changed.len() >= self.vectors_per_step() {
+                return Ok(Progress::From(place));
+            }
+            let (epk_prefix, number) = place;
+            if !marked.contains(&number) && codes.read().get(number).is_none() {
+                changed.push(Changed {
+                    number,
+                    epk_prefix,
+                    mark: None,
+                    components: Some(self.components(&vector)?),
+                });
+            }
+        }
+        Ok(Progress::Complete)
+    }
+
+    fn components(&self, vector: &[u8]) -> Result<Vec<f32>> {
+        let mut components = Vec::with_capacity(self.index.dimensions);
+        self.append(vector, &mut components)?;
+        Ok(components)
+    }
+
+    fn append(&self, vector: &[u8], components: &mut Vec<f32>) -> Result<()> {
+        let index = self.index;
+        let appended = append_components(vector, index.data_type, index.dimensions, components);
+        appended.ok_or_else(|| damaged(ROW))
+    }
+
+    /// Links changed vectors to their neighbours.
+    fn linked(&self, codes: &VectorCodes, changed: &[Changed]) -> Result<StepChanges> {
+        let lists = StoredLists {
+            snapshot: self.snapshot,
+            path: self.path,
+        };
+        let shape = Shape {
+            degree: DEGREE,
+            build_list_size: self.index.build_list_size,
+        };
+        let known = codes.read();
+        let mut edit = GraphEdit::new(&codes.quantiser, &known, &lists, shape);
+        let mut prefixes = BTreeMap::new();
+        for one in changed {
+            prefixes.insert(one.number, one.epk_prefix);
+            match &one.components {
+                Some(components) => edit.link(one.number, components)?,
+                None => edit.unlink(one.number)?,
+            }
+        }
+        let edited = edit.into_changes();
+        let mut changes = StepChanges {
+            codes: BTreeMap::new(),
+            lists: edited.lists,
+        };
+        for (number, code) in edited.codes {
+            // Only the vectors of this step have new codes.
+            let epk_prefix = prefixes.get(&number).copied().unwrap_or_default();
+            let code = code.map(|code| (epk_prefix, code));
+            changes.codes.insert(number, code);
+        }
+        Ok(changes)
+    }
+
+    /// Commits a step. The codes in memory follow before the commit is durable, so that no reader
+    /// finds them older than the state of a snapshot.
+    fn commit(
+        &self,
+        codes: &VectorCodes,
+        changed: &[Changed],
+        step: StepChanges,
+        next: ApproximateState,
+    ) -> Result<()> {
+        self.engine.store.wait_for_compaction();
+        let mut writer = self.partition.lock()?;
+        let latest = self.partition.snapshot_with(writer.lsn)?;
+        let key = keys::approximate_state(self.path);
+        let state = ApproximateState::read(latest.as_ref(), self.path)?;
+        if state.is_none_or(|state| state.began != next.began || state.version + 1 != next.version)
+        {
+            return Err(Error::internal("another task has changed the codes"));
+        }
+        let mut changes = CommitChanges {
+            counters: writer.counters,
+            ..CommitChanges::default()
+        };
+        for one in changed {
+            let mark = keys::changed_vector(self.path, one.number);
+            let is_unchanged = match &one.mark {
+                Some(seen) => latest.get(&mark).map_err(storage_failure)?.as_ref() == Some(seen),
+                None => false,
+            };
+            if is_unchanged {
+                changes.deletes.push(mark);
+            }
+        }
+        for (number, code) in &step.codes {
+            let key = keys::code(self.path, *number);
+            match code {
+                Some((epk_prefix, code)) => {
+                    let value = [&epk_prefix[..], &code[..]].concat();
+                    changes.puts.push((key, value));
+                }
+                None => changes.deletes.push(key),
+            }
+        }
+        for (number, list) in &step.lists {
+            let key = keys::neighbours(self.path, *number);
+            match &list[..] {
+                [] => changes.deletes.push(key),
+                list => {
+                    let mut value = Vec::new();
+                    append_list(list, &mut value);
+                    changes.puts.push((key, value));
+                }
+            }
+        }
+        changes.puts.push((key, next.encode()));
+        let random = self.engine.world().random();
+        let commit = writer.submit(self.partition, changes, random);
+        if commit.is_accepted() {
+            codes.take_in(next.version, &step.codes);
+        }
+        drop(writer);
+        let done = wait_durable(self.partition, commit);
+        if done.is_err() {
+            self.partition.forget_codes();
+        }
+        done
+    }
+}
+
+/// Quantises changed vectors.
+fn quantised(codes: &VectorCodes, changed: &[Changed]) -> StepChanges {
+    let mut changes = StepChanges::default();
+    for one in changed {
+        let code = one.components.as_ref().map(|components| {
+            let code = codes.quantiser.encode(components);
+            (one.epk_prefix, code)
+        });
+        changes.codes.insert(one.number, code);
+    }
+    changes
+}

@@ -1,0 +1,191 @@
+//! Quantised vectors and their graph: the rows that a background task keeps beside the vectors of
+//! an index of the type `quantizedFlat` or `diskANN`.
+//!
+//! ```text
+//! write of a client ──▶ vector·20, mark·23                       one commit
+//! task (background/link.rs) ──▶ codes·21, lists·22, state·24,    one commit
+//!                               marks removed
+//! query ──▶ candidates: the nearest codes, marked vectors, vectors that the task has not reached
+//!           scores: whole vectors
+//! ```
+//!
+//! The task begins once a partition has so many vectors that comparing all of them takes long: it
+//! trains a quantiser and then takes the vectors in the order of their rows. The state says how far
+//! it has come; a vector that is written after the beginning is marked, and the mark is removed
+//! when the task has taken the change in.
+//!
+//! Promises: each vector of the partition has a code, or a mark, or is not reached yet, so no item
+//! is missed because of the task's delay. A code may be that of a vector that has changed or gone;
+//! its item is then marked. Left out: splits and merges copy none of these rows, so the task begins
+//! anew in the successors.
+
+use crate::errors::{damaged, storage_failure};
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
+use crate::partition::scan;
+use orrery_ann::Quantiser;
+use orrery_model::Result;
+use orrery_sql::DistanceFunction;
+use orrery_storage::{Direction, Snapshot};
+
+/// Bytes of a quantiser in one row.
+const CHUNK_BYTES: usize = 32 << 10;
+/// The subject of the error for a damaged row.
+const ROW: &str = "a row of quantised vectors";
+
+/// A vector's place in the order of its index.
+pub(crate) type VectorPlace = (EpkPrefix, ItemNumber);
+
+/// The state of the quantised vectors of an index in one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ApproximateState {
+    /// The LSN of the commit that brought the quantiser. A later quantiser has another one.
+    pub began: u64,
+    /// The number of commits of the task since then.
+    pub version: u64,
+    /// The progress of the task.
+    pub progress: Progress,
+}
+
+/// The progress of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Vectors from this place on have not been taken in, except those that were written since.
+    From(VectorPlace),
+    /// All vectors have been taken in.
+    Complete,
+    /// The index is no longer wanted, and its rows are being removed.
+    Removing,
+}
+
+impl ApproximateState {
+    /// Returns the value of the row: LSN, version and kind of the progress, with the place.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut row = Vec::with_capacity(33);
+        row.extend_from_slice(&self.began.to_be_bytes());
+        row.extend_from_slice(&self.version.to_be_bytes());
+        match self.progress {
+            Progress::From((epk_prefix, number)) => {
+                row.push(0);
+                row.extend_from_slice(&epk_prefix);
+                row.extend_from_slice(&number.to_be_bytes());
+            }
+            Progress::Complete => row.push(1),
+            Progress::Removing => row.push(2),
+        }
+        row
+    }
+
+    fn decode(row: &[u8]) -> Option<Self> {
+        let progress = match (row.get(16)?, row.get(17..)?) {
+            (0, place) => {
+                let epk_prefix = place.get(..8)?.try_into().ok()?;
+                Progress::From((epk_prefix, keys::number(place.get(8..)?)?))
+            }
+            (1, []) => Progress::Complete,
+            (2, []) => Progress::Removing,
+            _ => return None,
+        };
+        Some(ApproximateState {
+            began: keys::number(row.get(..8)?)?,
+            version: keys::number(row.get(8..16)?)?,
+            progress,
+        })
+    }
+
+    /// Reads the state of an index. Returns `None` if the task has not begun.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or the row is damaged.
+    pub(crate) fn read(snapshot: &dyn Snapshot, path: PathNumber) -> Result<Option<Self>> {
+        let row = snapshot.get(&keys::approximate_state(path));
+        match row.map_err(storage_failure)? {
+            None => Ok(None),
+            Some(row) => Self::decode(&row).map(Some).ok_or_else(|| damaged(ROW)),
+        }
+    }
+}
+
+/// Returns the rows of a quantiser.
+pub(crate) fn quantiser_rows(
+    path: PathNumber,
+    quantiser: &Quantiser,
+) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    let bytes = quantiser.to_bytes();
+    let chunks: Vec<Vec<u8>> = bytes.chunks(CHUNK_BYTES).map(<[u8]>::to_vec).collect();
+    let numbered = (0..).zip(chunks);
+    numbered.map(move |(number, chunk)| (keys::quantiser(path, number), chunk))
+}
+
+/// Reads the quantiser of an index.
+///
+/// # Errors
+/// 500 if the store cannot be read or a row is damaged.
+pub(crate) fn read_quantiser(snapshot: &dyn Snapshot, path: PathNumber) -> Result<Quantiser> {
+    let mut bytes = Vec::new();
+    for row in scan(snapshot, &keys::quantisers(path), Direction::Forward) {
+        bytes.extend_from_slice(&row?.1);
+    }
+    Quantiser::from_bytes(&bytes).ok_or_else(|| damaged(ROW))
+}
+
+/// Reads EPK prefix and code from the value of the row of a code.
+///
+/// # Errors
+/// 500 for a damaged row.
+pub(crate) fn read_code(row: &[u8]) -> Result<(EpkPrefix, &[u8])> {
+    let (epk_prefix, code) = row.split_first_chunk().ok_or_else(|| damaged(ROW))?;
+    Ok((*epk_prefix, code))
+}
+
+/// Returns the value of the mark of a vector that a commit changes.
+pub(crate) fn change_mark(epk_prefix: EpkPrefix, lsn: u64) -> Vec<u8> {
+    [epk_prefix, lsn.to_be_bytes()].concat()
+}
+
+/// Reads item number and EPK prefix of a mark.
+///
+/// # Errors
+/// 500 for a damaged row.
+pub(crate) fn read_change_mark(key: &[u8], value: &[u8]) -> Result<(ItemNumber, EpkPrefix)> {
+    let number = keys::read_vector_number(key).ok_or_else(|| damaged(ROW))?;
+    let epk_prefix = value.first_chunk().ok_or_else(|| damaged(ROW))?;
+    Ok((number, *epk_prefix))
+}
+
+/// Returns the metric of a distance function.
+pub(crate) fn metric_of(function: DistanceFunction) -> orrery_ann::Metric {
+    match function {
+        DistanceFunction::Cosine => orrery_ann::Metric::Cosine,
+        DistanceFunction::DotProduct => orrery_ann::Metric::DotProduct,
+        DistanceFunction::Euclidean => orrery_ann::Metric::Euclidean,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_read_back_and_damage_is_found() {
+        let state = |progress| ApproximateState {
+            began: 7,
+            version: 9,
+            progress,
+        };
+        for progress in [
+            Progress::From((*b"abcdefgh", 5)),
+            Progress::Complete,
+            Progress::Removing,
+        ] {
+            let row = state(progress).encode();
+            assert_eq!(ApproximateState::decode(&row), Some(state(progress)));
+            for end in 0..row.len() {
+                assert_eq!(ApproximateState::decode(&row[..end]), None);
+            }
+        }
+        assert_eq!(read_change_mark(b"\x23", b"").is_err(), true);
+        let mark = change_mark(*b"abcdefgh", 4);
+        let read = read_change_mark(&keys::changed_vector(1, 8), &mark).expect("a mark");
+        assert_eq!(read, (8, *b"abcdefgh"));
+    }
+}

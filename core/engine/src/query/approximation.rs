@@ -1,0 +1,308 @@
+//! Candidates that a vector index of the type `quantizedFlat` or `diskANN` proposes for the nearest
+//! vectors, in place of all vectors of a partition.
+//!
+//! ```text
+//! effort of round 0 ──▶ the nearest codes, or nodes of the graph ─┐
+//!                       vectors that have changed since           ├─▶ whole vectors ──▶ scores
+//!                       vectors that the task has not reached    ─┘
+//! ```
+//!
+//! A query that takes more postings than a round has, because its condition excludes most of them,
+//! asks for a round of four times the effort, until comparing all vectors is cheaper.
+//!
+//! Promises: scores are those of whole vectors in the query's snapshot, so a candidate that has
+//! changed or gone does no harm. A vector that the background task has not taken in is compared.
+//! Left out: an answer that is complete. An item whose code is far from the query may be missed,
+//! as with the service.
+
+use super::index_view::IndexView;
+use super::partition_query::PartitionQuery;
+use super::posting::damaged_row;
+use super::score_walk::{ScoredEntries, Vectors};
+use crate::background::StoredLists;
+use crate::errors::storage_failure;
+use crate::index::approximate::{ApproximateState, Progress, metric_of, read_change_mark};
+use crate::index::vectors::VectorIndexKind;
+use crate::partition::codes::{VectorCodes, prefix_in_record};
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
+use crate::partition::{scan, scan_keys};
+use orrery_ann::GraphView;
+use orrery_model::Result;
+use orrery_sql::{Nearest, SearchEffort};
+use orrery_storage::{Direction, Snapshot};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// The largest number of rows of a query for which an index proposes candidates.
+const ROWS_MAX: u64 = 1_000;
+/// The least number of rows from which the number of candidates follows.
+const ROWS_MIN: u64 = 10;
+/// Candidates of a round for each one of the round before.
+const GROWTH: u64 = 4;
+/// Vectors between two calls of the check point.
+const CHECK_INTERVAL: u64 = 4_096;
+/// Whole vectors that are read at once.
+const VECTORS_PER_READ: usize = 64;
+
+/// The candidates of a vector index for one order.
+#[derive(Clone, Debug)]
+pub(crate) struct Approximation {
+    codes: Arc<VectorCodes>,
+    progress: Progress,
+    path: PathNumber,
+    has_graph: bool,
+    /// Rows that the query asks for.
+    rows: u64,
+    /// Vectors of the partition.
+    vectors: u64,
+    effort: SearchEffort,
+}
+
+/// The effort of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Effort {
+    /// Candidates of the search in the graph.
+    list_size: usize,
+    /// Candidates whose whole vectors are compared.
+    compared: usize,
+}
+
+impl Approximation {
+    /// Returns the candidates of the index for an order, or `None` if all vectors are compared: for
+    /// an index of the type `flat`, few vectors, many rows, or a query that asks for it.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or a row is damaged.
+    pub(super) fn plan(
+        query: &PartitionQuery<'_>,
+        snapshot: &dyn Snapshot,
+        view: &IndexView<'_>,
+        nearest: &Nearest,
+    ) -> Result<Option<Self>> {
+        let Some((index, Some(path))) = view.vectors(nearest) else {
+            return Ok(None);
+        };
+        let rows = match query.query.rows_needed() {
+            Some(rows) if rows <= ROWS_MAX => rows.max(ROWS_MIN),
+            _ => return Ok(None),
+        };
+        let is_approximate = index.kind != VectorIndexKind::Flat;
+        if !is_approximate || nearest.effort.is_exact || nearest.function != index.function {
+            return Ok(None);
+        }
+        let vectors = query.facts.entries_of(snapshot, path)?;
+        if vectors < query.approximate.from || has_few(snapshot, query, path)? {
+            return Ok(None);
+        }
+        let state = match ApproximateState::read(snapshot, path)? {
+            Some(state) if state.progress != Progress::Removing => state,
+            _ => return Ok(None),
+        };
+        let check_point = query.check_point;
+        let search = query.approximate;
+        let codes = view
+            .partition
+            .codes_of(snapshot, path, &state, search, check_point)?;
+        let Some(codes) = codes else {
+            return Ok(None);
+        };
+        // An index of before may have been made for another function.
+        if codes.quantiser.metric() != metric_of(nearest.function) {
+            return Ok(None);
+        }
+        let approximation = Approximation {
+            codes,
+            progress: state.progress,
+            path,
+            has_graph: index.kind == VectorIndexKind::DiskAnn,
+            rows,
+            vectors,
+            effort: nearest.effort,
+        };
+        Ok(approximation.effort(0).is_some().then_some(approximation))
+    }
+
+    /// Returns the effort of a round, or `None` if comparing all vectors is cheaper.
+    pub(super) fn effort(&self, round: u32) -> Option<Effort> {
+        let growth = GROWTH.checked_pow(round)?;
+        let list_size = self.rows * self.effort.search_list_size_multiplier * growth;
+        let compared = self.rows * self.effort.quantized_vector_list_multiplier * growth;
+        // With the priority 0 a 64th of the vectors may be candidates, with 1 a fourth.
+        let part = match round {
+            0 => 0.5,
+            _ => (4.0 * self.effort.filter_priority - 6.0).exp2(),
+        };
+        let candidates = match self.has_graph {
+            true => list_size.max(compared),
+            false => compared,
+        };
+        let is_cheap = candidates as f64 <= self.vectors as f64 * part;
+        is_cheap.then_some(Effort {
+            list_size: candidates as usize,
+            compared: compared as usize,
+        })
+    }
+
+    /// Compares the candidates of a round.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or a row is damaged; those of the query's check point.
+    pub(super) fn compare(
+        &self,
+        effort: Effort,
+        snapshot: &dyn Snapshot,
+        query: &PartitionQuery<'_>,
+        mut vectors: Vectors<'_>,
+        entries: &mut ScoredEntries,
+    ) -> Result<()> {
+        let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
+        let nearest = vectors.nearest();
+        let found = self.nearest_codes(effort, scope, snapshot, query, nearest, entries)?;
+        let mut numbers = BTreeSet::new();
+        let mut candidates: Vec<(EpkPrefix, ItemNumber)> = Vec::with_capacity(found.len());
+        for (number, epk_prefix) in found {
+            numbers.insert(number);
+            candidates.push((epk_prefix, number));
+        }
+        // Vectors that have changed are compared whatever their codes.
+        for row in scan(
+            snapshot,
+            &keys::changed_vectors(self.path),
+            Direction::Forward,
+        ) {
+            let (key, value) = row?;
+            let (number, epk_prefix) = read_change_mark(&key, &value)?;
+            let is_in_scope = scope.is_none_or(|scope| scope == epk_prefix);
+            if is_in_scope && numbers.insert(number) {
+                candidates.push((epk_prefix, number));
+            }
+        }
+        for some in candidates.chunks(VECTORS_PER_READ) {
+            (query.check_point)()?;
+            let mut rows = Vec::with_capacity(some.len());
+            for (epk_prefix, number) in some {
+                rows.push(keys::vector(self.path, *epk_prefix, *number));
+            }
+            let row_keys: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+            let read = snapshot.multi_get(&row_keys).map_err(storage_failure)?;
+            for ((epk_prefix, number), vector) in some.iter().zip(read) {
+                if let Some(vector) = vector {
+                    entries.vectors += 1;
+                    entries.vector_bytes += vector.len() as u64;
+                    vectors.add(*number, *epk_prefix, vector);
+                }
+            }
+        }
+        vectors.finish();
+        self.compare_unreached(snapshot, query, scope, &numbers, vectors, entries)
+    }
+
+    /// Compares the vectors that the task has not reached.
+    fn compare_unreached(
+        &self,
+        snapshot: &dyn Snapshot,
+        query: &PartitionQuery<'_>,
+        scope: Option<EpkPrefix>,
+        compared: &BTreeSet<ItemNumber>,
+        mut vectors: Vectors<'_>,
+        entries: &mut ScoredEntries,
+    ) -> Result<()> {
+        let Progress::From((epk_prefix, number)) = self.progress else {
+            return Ok(());
+        };
+        let from = keys::vector(self.path, epk_prefix, number);
+        let (first, end) = keys::vectors(self.path, scope);
+        let range = (first.max(from), end);
+        for row in scan(snapshot, &range, Direction::Forward) {
+            let (key, vector) = row?;
+            let (epk_prefix, number) = keys::read_vector(&key).ok_or_else(damaged_row)?;
+            entries.vectors += 1;
+            entries.vector_bytes += vector.len() as u64;
+            if entries.vectors.is_multiple_of(CHECK_INTERVAL) {
+                (query.check_point)()?;
+            }
+            if !compared.contains(&number) {
+                vectors.add(number, epk_prefix, vector);
+            }
+        }
+        vectors.finish();
+        Ok(())
+    }
+
+    /// Returns the items whose codes are nearest to a vector.
+    fn nearest_codes(
+        &self,
+        effort: Effort,
+        scope: Option<EpkPrefix>,
+        snapshot: &dyn Snapshot,
+        query: &PartitionQuery<'_>,
+        nearest: &Nearest,
+        entries: &mut ScoredEntries,
+    ) -> Result<Vec<(ItemNumber, EpkPrefix)>> {
+        let vector = nearest.components();
+        let quantiser = &self.codes.quantiser;
+        let code_bytes = quantiser.code_bytes() as u64;
+        let codes = self.codes.read();
+        let nodes = if self.has_graph {
+            let lists = StoredLists {
+                snapshot,
+                path: self.path,
+            };
+            let graph = GraphView {
+                quantiser,
+                codes: &codes,
+                lists: &lists,
+            };
+            let found = graph.search(&vector, effort.list_size)?;
+            entries.vectors += found.compared;
+            entries.vector_bytes += found.compared * code_bytes;
+            found.nodes
+        } else {
+            entries.vectors += codes.len() as u64;
+            entries.vector_bytes += codes.len() as u64 * code_bytes;
+            let distances = quantiser.distances(&vector);
+            let check_point = &mut || (query.check_point)();
+            codes.nearest(&distances, effort.compared, check_point)?
+        };
+        let mut found = Vec::with_capacity(effort.compared.min(nodes.len()));
+        for (_, number) in nodes {
+            if found.len() == effort.compared {
+                break;
+            }
+            let epk_prefix = codes.get(number).map(prefix_in_record);
+            if let Some(epk_prefix) = epk_prefix
+                && scope.is_none_or(|scope| scope == epk_prefix)
+            {
+                found.push((number, epk_prefix));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns true if a query of one logical partition has few vectors to compare.
+fn has_few(snapshot: &dyn Snapshot, query: &PartitionQuery<'_>, path: PathNumber) -> Result<bool> {
+    let Some(key) = query.key else {
+        return Ok(false);
+    };
+    let range = keys::vectors(path, Some(keys::epk_prefix(key.epk())));
+    let mut count = 0;
+    for vector in scan_keys(snapshot, &range, Direction::Forward, |_| Ok(())) {
+        vector?;
+        count += 1;
+        if count == query.approximate.from {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl fmt::Display for Approximation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.has_graph {
+            true => "its graph",
+            false => "quantised vectors",
+        })
+    }
+}

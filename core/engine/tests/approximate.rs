@@ -1,0 +1,253 @@
+//! Vector indexes of the types `quantizedFlat` and `diskANN` beside the comparison of all vectors:
+//! scores, order and visibility are exact at every moment, and few of the nearest items are missed.
+
+use crate::support::*;
+use orrery_engine::request::*;
+use orrery_engine::{BackgroundTask, Container, Engine, EngineOptions, Profile};
+use orrery_model::world::SeededWorld;
+use orrery_storage::{MemoryStore, Store};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const DIMENSIONS: usize = 16;
+/// Rows of a query.
+const TOP: usize = 5;
+/// Vectors from which on an index is approximate here.
+const FROM: u64 = 200;
+
+fn body(index: &str, function: &str) -> String {
+    format!(
+        r#"{{"id":"items","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}},
+        "defaultTtl":-1,
+        "vectorEmbeddingPolicy":{{"vectorEmbeddings":[{{"path":"/v","dataType":"float32",
+            "dimensions":{DIMENSIONS},"distanceFunction":"{function}"}}]}},
+        "indexingPolicy":{{"vectorIndexes":[{index}],"excludedPaths":[{{"path":"/v/*"}}],
+            "includedPaths":[{{"path":"/*"}}]}}}}"#
+    )
+}
+
+fn index(kind: &str) -> String {
+    format!(r#"{{"path":"/v","type":"{kind}"}}"#)
+}
+
+fn open_on(store: Arc<dyn Store>, world: Arc<SeededWorld>) -> orrery_model::Result<Engine> {
+    let options = EngineOptions {
+        approximate_from: FROM,
+        ..options(Profile::Modern)
+    };
+    Engine::open(store, options, world)
+}
+
+/// A container with a copy of its vectors.
+struct Model {
+    engine: Engine,
+    container: Arc<Container>,
+    world: Arc<SeededWorld>,
+    vectors: BTreeMap<String, Vec<f64>>,
+    random: u64,
+    /// Nearest items that were wanted, and those of them that were found.
+    wanted: usize,
+    found: usize,
+}
+
+impl Model {
+    fn new(index: &str, function: &str, seed: u64) -> Model {
+        let world = Arc::new(SeededWorld::new(START_MS, seed));
+        let engine = open_on(Arc::new(MemoryStore::new()), Arc::clone(&world)).expect("an engine");
+        let container = create_container(&engine, &body(index, function), 1).expect("a container");
+        Model {
+            engine,
+            container,
+            world,
+            vectors: BTreeMap::new(),
+            random: seed,
+            wanted: 0,
+            found: 0,
+        }
+    }
+
+    fn random(&mut self, below: usize) -> usize {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) as usize % below
+    }
+
+    /// Returns a vector near one of some centres.
+    fn vector(&mut self) -> Vec<f64> {
+        let centre = self.random(20);
+        let mut vector = Vec::with_capacity(DIMENSIONS);
+        for at in 0..DIMENSIONS {
+            let noise = self.random(1_000) as f64 / 1_000.0;
+            vector.push(((centre * (at + 3)) % 7) as f64 / 3.0 + noise);
+        }
+        vector
+    }
+
+    fn upsert(&mut self, id: &str, vector: Vec<f64>) {
+        let item = format!(r#"{{"id":"{id}","pk":{},"v":{vector:?}}}"#, key_of(id));
+        self.write(&WriteOperation::Upsert, Some(&item), id);
+        self.vectors.insert(id.to_owned(), vector);
+    }
+
+    fn delete(&mut self, id: &str) {
+        let operation = WriteOperation::Delete(id.to_owned());
+        self.write(&operation, None, id);
+        self.vectors.remove(id);
+    }
+
+    fn write(&self, operation: &WriteOperation, body: Option<&str>, id: &str) {
+        let options = WriteOptions {
+            partition_key: Some(key(&format!("[{}]", key_of(id)))),
+            ..WriteOptions::default()
+        };
+        let written = write(&self.engine, &self.container, operation, body, &options);
+        written.result.expect("written");
+    }
+
+    fn fill(&mut self, items: usize) {
+        for n in 0..items {
+            let vector = self.vector();
+            self.upsert(&format!("i{n}"), vector);
+        }
+    }
+
+    /// Runs the background work that is due.
+    fn link(&self, steps: usize) {
+        self.world.advance_ms(10_000);
+        for _ in 0..steps {
+            let more = self.engine.run_background_work(BackgroundTask::Linking);
+            if !more.expect("a step") {
+                return;
+            }
+        }
+    }
+
+    /// Compares the answer to a query with the vectors of the model.
+    fn check_near(&mut self, vector: &[f64]) {
+        let text = format!(
+            "SELECT TOP {TOP} c.id, VectorDistance(c.v, {vector:?}) AS s FROM c \
+             ORDER BY VectorDistance(c.v, {vector:?})"
+        );
+        let mut near: Vec<(f64, &String)> = Vec::new();
+        for (id, other) in &self.vectors {
+            near.push((cosine(vector, other), id));
+        }
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        near.truncate(TOP);
+        let answers = self.rows(&text);
+        assert_eq!(answers.len(), near.len());
+        let mut last = f64::INFINITY;
+        for answer in &answers {
+            let answer = json(answer);
+            let id = answer.get("id").and_then(|id| id.as_str()).expect("an id");
+            let score = answer.get("s").and_then(|s| s.as_f64()).expect("a score");
+            let stored = self.vectors.get(id).expect("an item that is there");
+            assert!((score - cosine(vector, stored)).abs() < 1e-6, "{id}");
+            assert!(score <= last, "{answers:?}");
+            last = score;
+            self.found += usize::from(near.iter().any(|(_, near)| *near == id));
+        }
+        self.wanted += near.len();
+    }
+
+    fn rows(&self, text: &str) -> Vec<String> {
+        let scope = Scope::Everything;
+        rows(&self.engine, &self.container, &scope, &query(text), &[100]).expect("rows")
+    }
+
+    fn explain(&self, text: &str) -> String {
+        let request = QueryRequest {
+            explain: true,
+            cross_partition: true,
+            ..query(text)
+        };
+        let scope = Scope::Everything;
+        let page = self.engine.query(&self.container, &scope, &request, None);
+        page.result.expect("a page").explanation.expect("EXPLAIN")
+    }
+
+    fn check_recall(&self, least: f64) {
+        let recall = self.found as f64 / self.wanted as f64;
+        assert!(recall >= least, "{recall} of {}", self.wanted);
+    }
+}
+
+fn key_of(id: &str) -> usize {
+    id.len() + usize::from(id.as_bytes()[id.len() - 1])
+}
+
+fn cosine(a: &[f64], b: &[f64]) -> f64 {
+    let sum = |x: &[f64], y: &[f64]| -> f64 { x.iter().zip(y).map(|(x, y)| x * y).sum() };
+    sum(a, b) / (sum(a, a) * sum(b, b)).sqrt()
+}
+
+const NEAREST: &str = "SELECT TOP 5 VALUE c.id FROM c \
+    ORDER BY VectorDistance(c.v, [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]";
+
+#[test]
+fn few_vectors_are_all_compared_and_many_are_not() {
+    for (kind, way) in [
+        ("quantizedFlat", "quantised vectors"),
+        ("diskANN", "its graph"),
+    ] {
+        let mut model = Model::new(&index(kind), "cosine", 1);
+        model.fill(FROM as usize - 1);
+        model.link(100);
+        assert!(!model.explain(&format!("{NEAREST})")).contains(way));
+        model.upsert("last", vec![1.0; DIMENSIONS]);
+        model.link(100);
+        assert!(model.explain(&format!("{NEAREST})")).contains(way));
+        for compares_all in [
+            format!("{NEAREST}, true)"),
+            format!("{NEAREST}, false, {{'distanceFunction':'euclidean'}})"),
+            format!(
+                "{NEAREST}, false, {{'searchListSizeMultiplier':100, \
+                      'quantizedVectorListMultiplier':100}})"
+            ),
+            format!("{NEAREST})").replace("TOP 5 ", ""),
+        ] {
+            assert!(
+                !model.explain(&compares_all).contains(way),
+                "{compares_all}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_random_history_shows_each_item_as_it_is_now() {
+    for (kind, seed) in [("quantizedFlat", 2), ("diskANN", 3), ("diskANN", 4)] {
+        let mut model = Model::new(&index(kind), "cosine", seed);
+        model.fill(400);
+        for step in 0..600 {
+            let id = format!("i{}", model.random(500));
+            match model.random(10) {
+                0..=4 => {
+                    let vector = model.vector();
+                    model.upsert(&id, vector.clone());
+                    // A vector is found at once, linked or not.
+                    model.check_near(&vector);
+                    let nearest = format!(
+                        "SELECT TOP 1 VALUE c.id FROM c ORDER BY VectorDistance(c.v, {vector:?})"
+                    );
+                    assert_eq!(model.rows(&nearest), [format!("\"{id}\"")], "{kind} {step}");
+                }
+                5..=6 if model.vectors.contains_key(&id) => {
+                    let vector = model.vectors[&id].clone();
+                    model.delete(&id);
+                    model.check_near(&vector);
+                }
+                7 => model.link(2),
+                _ => {
+                    let vector = model.vector();
+                    model.check_near(&vector);
+                }
+            }
+        }
+        model.link(10_000);
+        model.check_recall(0.9);
+        check_counters(&model.engine, &model.container);
+    }
+}
