@@ -56,6 +56,12 @@ const LOGICAL_PARTITION_FACTOR: usize = 4;
 /// Entries of a vector or full-text index that can be read at the cost of reading and testing one
 /// item.
 const ENTRIES_PER_ITEM: usize = 32;
+/// Matches of a lookup that are read and sorted rather than found by their vectors.
+const FEW_ITEMS: usize = 64;
+/// Vectors that are read in their order in the time of one that is looked up.
+const VECTORS_PER_MATCH: u64 = 10;
+/// Matches of a lookup whose vectors are read where an index proposes candidates otherwise.
+const MATCHES_MAX: u64 = 2_000;
 /// Stems whose entries a walk merges. With more of them the texts are read.
 const SCORED_STEMS_MAX: usize = 256;
 /// Best rows by a score that are read one by one. For more of them all items are read.
@@ -499,14 +505,19 @@ impl<'a, 's> Planner<'a, 's> {
             Some(order) if self.query.order != Some(FixedOrder::Sort) => order,
             _ => return Ok(None),
         };
-        let Some(walk) = self.walk_by(order, Ties::Descend)? else {
+        let Some(mut walk) = self.walk_by(order, Ties::Descend)? else {
             return Ok(None);
         };
+        let is_fixed = matches!(self.query.order, Some(FixedOrder::Index(_)));
+        if !is_fixed && self.has_few_items(estimates) {
+            return Ok(None);
+        }
+        self.use_matches(estimates, &mut walk)?;
         if let Some(FixedOrder::Index(id)) = self.query.order {
             if walk.index_id() != id {
                 return Ok(None);
             }
-        } else if self.has_few_matches(estimates, &walk)? {
+        } else if walk.reads_words() && self.has_few_matches(estimates, &walk)? {
             return Ok(None);
         }
         let items = self.items_of_partition()?;
@@ -559,6 +570,45 @@ impl<'a, 's> Planner<'a, 's> {
             seeks: self.seeks + scores.len() as u64,
             ..AccessPath::new(AccessMethod::Ranked(ranked), texts.join(" and "))
         }))
+    }
+
+    /// Returns true if the matches of a lookup are so few that all of them are read.
+    fn has_few_items(&self, estimates: &Estimates) -> bool {
+        let few = self.query.query.rows_needed().unwrap_or(0);
+        let few = usize::try_from(few).unwrap_or(usize::MAX).max(FEW_ITEMS);
+        let shortest = estimates.shortest_lookup();
+        shortest.is_some_and(|shortest| shortest.count.is_complete && shortest.count.entries <= few)
+    }
+
+    /// Lets a walk over vectors read those of the matches of a lookup, if these are few beside all
+    /// vectors, or propose as many candidates as the condition asks for.
+    fn use_matches(&self, estimates: &Estimates, walk: &mut ScoreWalk) -> Result<()> {
+        let (Some(path), false) = (walk.number(), walk.reads_words()) else {
+            return Ok(());
+        };
+        let Some(shortest) = estimates.shortest_lookup() else {
+            return Ok(());
+        };
+        if !shortest.count.is_complete {
+            return Ok(());
+        }
+        let vectors = match estimates.logical_partition {
+            Some(rows) => rows.entries as u64,
+            None => self.query.facts.entries_of(self.snapshot, path)?,
+        };
+        let matches = shortest.count.entries as u64;
+        let is_approximate = walk.approximation.is_some();
+        let matches_max = match is_approximate {
+            true => MATCHES_MAX.min(vectors / VECTORS_PER_MATCH),
+            false => vectors / VECTORS_PER_MATCH,
+        };
+        if matches <= matches_max {
+            walk.filter = Some(shortest.planned.clone());
+            walk.approximation = None;
+        } else if let Some(approximation) = &mut walk.approximation {
+            approximation.expect_matches(matches);
+        }
+        Ok(())
     }
 
     /// Returns true if the rows of the logical partition, or the matches of a lookup, are few

@@ -18,6 +18,7 @@
 //! of a sort. Items whose score is undefined come last, as undefined does in a descending order.
 
 use super::approximation::Approximation;
+use super::lookup::PlannedLookup;
 use super::partition_query::PartitionQuery;
 use super::position::QueryPosition;
 use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
@@ -42,6 +43,8 @@ const ROUND_MIN: usize = 256;
 const ROUND_MAX: usize = 1 << 16;
 /// Vectors, or texts, between two calls of the check point.
 const CHECK_INTERVAL: u64 = 4_096;
+/// Vectors of some items that are read at once.
+const VECTORS_PER_READ: usize = 64;
 
 /// The entries that walks have read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,6 +94,8 @@ pub(crate) struct ScoreWalk {
     ties: Ties,
     /// The candidates that the first rounds compare in place of all vectors.
     pub(super) approximation: Option<Approximation>,
+    /// A lookup with few matches, whose vectors alone are read.
+    pub(super) filter: Option<PlannedLookup>,
     /// The work of all rounds.
     entries: Rc<Cell<ScoredEntries>>,
 }
@@ -137,6 +142,7 @@ impl ScoreWalk {
             number,
             ties,
             approximation: None,
+            filter: None,
             entries: Rc::default(),
         }
     }
@@ -233,8 +239,13 @@ impl ScoreWalk {
         let result = match &self.score {
             IndexedScore::Vector(nearest) => {
                 let mut vectors = Vectors::new(nearest, take);
-                let range = keys::vectors(path, prefix);
-                vectors.read(snapshot, &range, query, &mut entries)
+                match self.matches(snapshot, prefix)? {
+                    Some(items) => vectors.read_some(snapshot, path, &items, query, &mut entries),
+                    None => {
+                        let range = keys::vectors(path, prefix);
+                        vectors.read(snapshot, &range, query, &mut entries)
+                    }
+                }
             }
             IndexedScore::Text(score) => {
                 let hits = TextHits::open(snapshot, path, &score.terms);
@@ -260,6 +271,27 @@ impl ScoreWalk {
         };
         self.entries.set(entries);
         result
+    }
+
+    /// Returns the items to which the lookup of the walk leads, if the walk has one.
+    fn matches(
+        &self,
+        snapshot: &dyn Snapshot,
+        prefix: Option<EpkPrefix>,
+    ) -> Result<Option<Vec<(EpkPrefix, ItemNumber)>>> {
+        let Some(planned) = &self.filter else {
+            return Ok(None);
+        };
+        let Some(matches) = planned.lookup.collect(snapshot, 0, usize::MAX)? else {
+            return Ok(None);
+        };
+        let mut items = Vec::with_capacity(matches.len());
+        for found in matches {
+            if prefix.is_none_or(|prefix| prefix == found.epk_prefix) {
+                items.push((found.epk_prefix, found.number));
+            }
+        }
+        Ok(Some(items))
     }
 
     /// Returns true if the score of an item is defined.
@@ -290,9 +322,10 @@ impl fmt::Display for ScoreWalk {
         match &self.score {
             IndexedScore::Vector(_) => {
                 write!(f, "nearest of {}", self.text)?;
-                match &self.approximation {
-                    Some(approximation) => write!(f, " by {approximation}"),
-                    None => Ok(()),
+                match (&self.approximation, &self.filter) {
+                    (Some(approximation), _) => write!(f, " by {approximation}"),
+                    (None, Some(filter)) => write!(f, " among index {}", filter.text),
+                    (None, None) => Ok(()),
                 }
             }
             IndexedScore::Text(_) => write!(f, "best of {}", self.text),
@@ -339,6 +372,35 @@ impl<'t> Vectors<'t> {
                 (query.check_point)()?;
             }
             self.add(number, epk_prefix, vector);
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// Reads the vectors of some items and takes those that have a score.
+    pub(super) fn read_some(
+        &mut self,
+        snapshot: &dyn Snapshot,
+        path: PathNumber,
+        items: &[(EpkPrefix, ItemNumber)],
+        query: &PartitionQuery<'_>,
+        entries: &mut ScoredEntries,
+    ) -> Result<()> {
+        for some in items.chunks(VECTORS_PER_READ) {
+            (query.check_point)()?;
+            let mut row_keys = Vec::with_capacity(some.len());
+            for (epk_prefix, number) in some {
+                row_keys.push(keys::vector(path, *epk_prefix, *number));
+            }
+            let row_keys: Vec<&[u8]> = row_keys.iter().map(Vec::as_slice).collect();
+            let rows = snapshot.multi_get(&row_keys).map_err(storage_failure)?;
+            for ((epk_prefix, number), vector) in some.iter().zip(rows) {
+                if let Some(vector) = vector {
+                    entries.vectors += 1;
+                    entries.vector_bytes += vector.len() as u64;
+                    self.add(*number, *epk_prefix, vector);
+                }
+            }
         }
         self.finish();
         Ok(())
@@ -446,7 +508,7 @@ impl<'a> ScoredPostings<'a> {
             return Ok(());
         };
         while self.round.len() == 0
-            && let Some(effort) = approximation.effort(self.rounds)
+            && let Some(effort) = approximation.effort(approximation.first_round + self.rounds)
         {
             self.rounds += 1;
             let mut best = Best::new(self.kept_max, self.after, self.walk.ties);
@@ -455,7 +517,9 @@ impl<'a> ScoredPostings<'a> {
             let vectors = Vectors::new(nearest, take);
             approximation.compare(effort, self.snapshot, &self.query, vectors, &mut entries)?;
             self.walk.entries.set(entries);
-            self.round = best.finish().into_iter();
+            let mut round = best.finish();
+            round.truncate(effort.returned);
+            self.round = round.into_iter();
         }
         Ok(())
     }
