@@ -90,7 +90,9 @@ impl<'a> GraphEdit<'a> {
         let index = made(&mut self.index, self.shape)?;
         let context = DefaultContext;
         let insert = index.insert(&Strategy, &context, &node, ());
-        drive(&index.data_provider, insert, &mut self.state)
+        drive(&index.data_provider, insert, &mut self.state)?;
+        let degree = index.config.pruned_degree().get();
+        self.state.enter(node, degree)
     }
 
     /// Removes a node and repairs the lists that lead to it. A node that is not linked is left
@@ -105,6 +107,7 @@ impl<'a> GraphEdit<'a> {
         let Some(code) = self.state.code(node).map(<[u8]>::to_vec) else {
             return Ok(());
         };
+        let neighbours = self.state.live_list(node)?;
         self.state.set_origin(node, &code);
         let index = made(&mut self.index, self.shape)?;
         let list_size = index.config.l_build().get();
@@ -117,7 +120,7 @@ impl<'a> GraphEdit<'a> {
         let delete = index.inplace_delete(removal, &context, &node, REPLACEMENTS, method);
         drive(&index.data_provider, delete, &mut self.state)?;
         self.state.changed_codes.insert(node, None);
-        Ok(())
+        self.state.leave(node, &neighbours)
     }
 
     /// Returns what changed.
@@ -206,6 +209,53 @@ impl State<'_> {
         Ok(list)
     }
 
+    /// Makes a new node one of those at which searches begin, while these are few. Later the nodes
+    /// of the smallest mixed numbers stay: a random sample of all, which seldom changes.
+    fn enter(&mut self, node: u64, degree: usize) -> Result<()> {
+        let mut list = self.live_list(ENTRY)?;
+        if list.contains(&node) {
+            return Ok(());
+        }
+        list.push(node);
+        if list.len() > degree {
+            list.sort_unstable_by_key(|&node| mixed(node));
+            list.truncate(degree);
+            if !list.contains(&node) {
+                return Ok(());
+            }
+        }
+        self.set_list(ENTRY, list);
+        Ok(())
+    }
+
+    /// Replaces a removed node among those at which searches begin by one of its neighbours, or by
+    /// any node if there would be none.
+    fn leave(&mut self, node: u64, neighbours: &[u64]) -> Result<()> {
+        if !self.list(ENTRY)?.contains(&node) {
+            return Ok(());
+        }
+        let mut list = self.live_list(ENTRY)?;
+        let heirs = neighbours
+            .iter()
+            .copied()
+            .filter(|heir| *heir != node && !list.contains(heir));
+        let heir = heirs.min_by_key(|&heir| mixed(heir));
+        list.extend(heir);
+        if list.is_empty() {
+            let stored = self.codes.iter().map(|(node, _)| node);
+            let nodes = stored.chain(self.changed_codes.keys().copied());
+            list.extend(nodes.filter(|&node| self.code(node).is_some()).min());
+        }
+        self.set_list(ENTRY, list);
+        Ok(())
+    }
+
+    fn set_list(&mut self, node: u64, mut neighbours: Vec<u64>) {
+        neighbours.sort_unstable();
+        neighbours.dedup();
+        self.changed_lists.insert(node, neighbours);
+    }
+
     fn distances(&self, nodes: &[u64]) -> Vec<(u64, f32)> {
         let mut found = Vec::with_capacity(nodes.len());
         for &node in nodes {
@@ -238,10 +288,8 @@ impl Server for State<'_> {
             Request::LiveList(node) => Answer::List(self.live_list(node)?),
             Request::Distances(nodes) => Answer::Distances(self.distances(&nodes)),
             Request::Vectors(nodes) => Answer::Vectors(self.vectors(&nodes)),
-            Request::SetList(node, mut neighbours) => {
-                neighbours.sort_unstable();
-                neighbours.dedup();
-                self.changed_lists.insert(node, neighbours);
+            Request::SetList(node, neighbours) => {
+                self.set_list(node, neighbours);
                 Answer::Done
             }
         })

@@ -14,6 +14,18 @@ fn a_search_finds_nearly_all_of_the_nearest_nodes_for_each_metric() {
     }
 }
 
+/// Vectors without clusters show a graph with too few edges, which clusters hide.
+#[test]
+fn a_search_among_vectors_without_clusters_finds_nearly_all() {
+    let graph = Graph::of(Metric::Cosine, &clustered(1, 2000, 2000));
+    let queries = clustered(2, 50, 2000);
+    let recall = graph.recall(&queries, |query| graph.search(query, 60));
+    assert!(recall > 0.9, "{recall}");
+    let edges: usize = graph.stored.lists.values().map(Vec::len).sum();
+    assert!(edges > 20 * 2000, "{edges}");
+    assert_eq!(graph.search(&queries[0], 2000).len(), 2000);
+}
+
 #[test]
 fn a_search_reads_few_lists_and_reports_them() {
     let graph = Graph::of(Metric::Euclidean, &clustered(1, 1500, 30));
