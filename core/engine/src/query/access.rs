@@ -55,8 +55,8 @@ const LOGICAL_PARTITION_FACTOR: usize = 4;
 /// Entries of a vector or full-text index that can be read at the cost of reading and testing one
 /// item.
 const ENTRIES_PER_ITEM: usize = 32;
-/// Stems whose entries a walk merges. With more of them the texts are read.
-const SCORED_STEMS_MAX: usize = 256;
+/// Lists of entries of stems and words that a walk merges. With more of them the texts are read.
+const SCORED_LISTS_MAX: usize = 256;
 /// Best rows by a score that are read one by one. For more of them all items are read.
 const RANKED_ROWS_MAX: u64 = 10_000;
 /// Entries that may always be sorted into natural order.
@@ -219,6 +219,23 @@ impl AccessPath {
             AccessMethod::Ranked(ranked) => ranked.entries(),
             _ => ScoredEntries::default(),
         }
+    }
+
+    /// Returns the keys of full-text indexes that lookups of fuzzy terms have read so far.
+    pub(crate) fn compared_words(&self) -> u64 {
+        let of_method = match &self.method {
+            AccessMethod::IndexLookup { lookup, .. } => lookup.compared_words(),
+            AccessMethod::Ranked(ranked) => {
+                let filters = ranked.filters.iter();
+                filters.map(Lookup::compared_words).sum()
+            }
+            _ => 0,
+        };
+        let of_checks = self.checks.iter().map(|check| match check {
+            IndexCheck::Term(..) => 0,
+            IndexCheck::Lookup(lookup) => lookup.compared_words(),
+        });
+        of_method + of_checks.sum::<u64>()
     }
 
     /// Changes an index lookup to a full scan, because its entries are too many to be sorted into
@@ -508,6 +525,14 @@ impl<'a, 's> Planner<'a, 's> {
         } else if self.has_few_matches(estimates, &walk)? {
             return Ok(None);
         }
+        let lists_max = match self.query.order {
+            // The first page has found that the lists are few enough.
+            Some(FixedOrder::Index(_)) => 4 * SCORED_LISTS_MAX,
+            _ => SCORED_LISTS_MAX,
+        };
+        let Some(walk) = walk.with_words(self.snapshot, self.query, lists_max)? else {
+            return Ok(None);
+        };
         let items = self.items_of_partition()?;
         let Remaining { checks, tests, .. } = self.remaining(&[], &estimates.lookups, items);
         Ok(Some(AccessPath {
@@ -543,6 +568,10 @@ impl<'a, 's> Planner<'a, 's> {
             if self.has_few_matches(estimates, &walk)? {
                 return Ok(None);
             }
+            let walk = walk.with_words(self.snapshot, self.query, SCORED_LISTS_MAX)?;
+            let Some(walk) = walk else {
+                return Ok(None);
+            };
             texts.push(walk.to_string());
             walks.push(walk);
         }
@@ -585,9 +614,6 @@ impl<'a, 's> Planner<'a, 's> {
 
     /// Returns the walk by a score, if an index has the entries for it.
     fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Option<ScoreWalk> {
-        if matches!(score, IndexedScore::Text(text) if text.stem_count() > SCORED_STEMS_MAX) {
-            return None;
-        }
         let (text, number) = self.index.scores(score)?;
         Some(ScoreWalk::new(score, text, number, ties))
     }
