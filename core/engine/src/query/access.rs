@@ -62,8 +62,8 @@ const FEW_ITEMS: usize = 64;
 const VECTORS_PER_MATCH: u64 = 10;
 /// Matches of a lookup whose vectors are read where an index proposes candidates otherwise.
 const MATCHES_MAX: u64 = 2_000;
-/// Stems whose entries a walk merges. With more of them the texts are read.
-const SCORED_STEMS_MAX: usize = 256;
+/// Lists of entries of stems and words that a walk merges. With more of them the texts are read.
+const SCORED_LISTS_MAX: usize = 256;
 /// Best rows by a score that are read one by one. For more of them all items are read.
 const RANKED_ROWS_MAX: u64 = 10_000;
 /// Entries that may always be sorted into natural order.
@@ -226,6 +226,23 @@ impl AccessPath {
             AccessMethod::Ranked(ranked) => ranked.entries(),
             _ => ScoredEntries::default(),
         }
+    }
+
+    /// Returns the keys of full-text indexes that lookups of fuzzy terms have read so far.
+    pub(crate) fn compared_words(&self) -> u64 {
+        let of_method = match &self.method {
+            AccessMethod::IndexLookup { lookup, .. } => lookup.compared_words(),
+            AccessMethod::Ranked(ranked) => {
+                let filters = ranked.filters.iter();
+                filters.map(Lookup::compared_words).sum()
+            }
+            _ => 0,
+        };
+        let of_checks = self.checks.iter().map(|check| match check {
+            IndexCheck::Term(..) => 0,
+            IndexCheck::Lookup(lookup) => lookup.compared_words(),
+        });
+        of_method + of_checks.sum::<u64>()
     }
 
     /// Changes an index lookup to a full scan, because its entries are too many to be sorted into
@@ -520,6 +537,14 @@ impl<'a, 's> Planner<'a, 's> {
         } else if walk.reads_words() && self.has_few_matches(estimates, &walk)? {
             return Ok(None);
         }
+        let lists_max = match self.query.order {
+            // The first page has found that the lists are few enough.
+            Some(FixedOrder::Index(_)) => 4 * SCORED_LISTS_MAX,
+            _ => SCORED_LISTS_MAX,
+        };
+        let Some(walk) = walk.with_words(self.snapshot, self.query, lists_max)? else {
+            return Ok(None);
+        };
         let items = self.items_of_partition()?;
         let Remaining { checks, tests, .. } = self.remaining(&[], &estimates.lookups, items);
         Ok(Some(AccessPath {
@@ -555,6 +580,10 @@ impl<'a, 's> Planner<'a, 's> {
             if self.has_few_matches(estimates, &walk)? {
                 return Ok(None);
             }
+            let walk = walk.with_words(self.snapshot, self.query, SCORED_LISTS_MAX)?;
+            let Some(walk) = walk else {
+                return Ok(None);
+            };
             texts.push(walk.to_string());
             walks.push(walk);
         }
@@ -636,9 +665,6 @@ impl<'a, 's> Planner<'a, 's> {
 
     /// Returns the walk by a score, if an index has the entries for it.
     fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Result<Option<ScoreWalk>> {
-        if matches!(score, IndexedScore::Text(text) if text.stem_count() > SCORED_STEMS_MAX) {
-            return Ok(None);
-        }
         let Some((text, number)) = self.index.scores(score) else {
             return Ok(None);
         };

@@ -18,15 +18,18 @@
 //! of a sort. Items whose score is undefined come last, as undefined does in a descending order.
 
 use super::approximation::Approximation;
+use super::like_words::TermLists;
 use super::lookup::PlannedLookup;
 use super::partition_query::PartitionQuery;
 use super::position::QueryPosition;
-use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
+use super::posting::{
+    CHECK_INTERVAL, IndexPosition, Posting, Postings, count_checked, damaged_row, read_natural_row,
+};
 use super::text_hits::TextHits;
 use crate::errors::storage_failure;
 use crate::index::texts::EVERY_TEXT;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
-use crate::partition::{scan, scan_keys};
+use crate::partition::scan;
 use bytes::Bytes;
 use orrery_model::Result;
 use orrery_sql::{Condition, IndexedScore, Nearest, VECTORS_AT_ONCE};
@@ -41,8 +44,6 @@ use std::rc::Rc;
 const ROUND_MIN: usize = 256;
 /// The largest number of postings that a round keeps: 1.5 MiB of them.
 const ROUND_MAX: usize = 1 << 16;
-/// Vectors, or texts, between two calls of the check point.
-const CHECK_INTERVAL: u64 = 4_096;
 /// Vectors of some items that are read at once.
 const VECTORS_PER_READ: usize = 64;
 
@@ -55,6 +56,8 @@ pub(crate) struct ScoredEntries {
     pub vector_bytes: u64,
     /// The number of entries of full-text indexes.
     pub words: u64,
+    /// The keys that were read to find the words that are like those of fuzzy terms.
+    pub compared_words: u64,
 }
 
 impl ScoredEntries {
@@ -62,6 +65,7 @@ impl ScoredEntries {
         self.vectors += other.vectors;
         self.vector_bytes += other.vector_bytes;
         self.words += other.words;
+        self.compared_words += other.compared_words;
     }
 }
 
@@ -96,6 +100,8 @@ pub(crate) struct ScoreWalk {
     pub(super) approximation: Option<Approximation>,
     /// A lookup with few matches, whose vectors alone are read.
     pub(super) filter: Option<PlannedLookup>,
+    /// The entries of the words of a text score.
+    words: Rc<TermLists>,
     /// The work of all rounds.
     entries: Rc<Cell<ScoredEntries>>,
 }
@@ -143,8 +149,34 @@ impl ScoreWalk {
             ties,
             approximation: None,
             filter: None,
+            words: Rc::default(),
             entries: Rc::default(),
         }
+    }
+
+    /// Finds the entries of the words of a text score. Returns `None` if more than `lists_max`
+    /// lists would have to be merged.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read; those of the check point.
+    pub(crate) fn with_words(
+        mut self,
+        snapshot: &dyn Snapshot,
+        query: &PartitionQuery<'_>,
+        lists_max: usize,
+    ) -> Result<Option<Self>> {
+        if let (IndexedScore::Text(score), Some(path)) = (&self.score, self.number) {
+            let (terms, check_point) = (&score.terms, query.check_point);
+            let words = TermLists::of(snapshot, path, terms, lists_max, check_point)?;
+            let Some(words) = words else {
+                return Ok(None);
+            };
+            let mut entries = self.entries.get();
+            entries.compared_words += words.passed;
+            self.entries.set(entries);
+            self.words = Rc::new(words);
+        }
+        Ok(Some(self))
     }
 
     /// Returns true if the walk reads the words of texts.
@@ -239,7 +271,7 @@ impl ScoreWalk {
         let result = match &self.score {
             IndexedScore::Vector(nearest) => {
                 let mut vectors = Vectors::new(nearest, take);
-                match self.matches(snapshot, prefix)? {
+                match self.matches(snapshot, prefix, query.check_point)? {
                     Some(items) => vectors.read_some(snapshot, path, &items, query, &mut entries),
                     None => {
                         let range = keys::vectors(path, prefix);
@@ -248,7 +280,7 @@ impl ScoreWalk {
                 }
             }
             IndexedScore::Text(score) => {
-                let hits = TextHits::open(snapshot, path, &score.terms);
+                let hits = TextHits::open(snapshot, path, &self.words);
                 let mut texts = 0_u64;
                 hits.for_each(|text| {
                     entries.words += text.entries;
@@ -278,11 +310,13 @@ impl ScoreWalk {
         &self,
         snapshot: &dyn Snapshot,
         prefix: Option<EpkPrefix>,
+        check_point: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Vec<(EpkPrefix, ItemNumber)>>> {
         let Some(planned) = &self.filter else {
             return Ok(None);
         };
-        let Some(matches) = planned.lookup.collect(snapshot, 0, usize::MAX)? else {
+        let lookup = &planned.lookup;
+        let Some(matches) = lookup.collect(snapshot, check_point, 0, usize::MAX)? else {
             return Ok(None);
         };
         let mut items = Vec::with_capacity(matches.len());
@@ -635,13 +669,7 @@ impl<'a> ScoredPostings<'a> {
             }
             (IndexedScore::Text(_), Some(path)) => {
                 let texts = keys::words(path, EVERY_TEXT);
-                for text in scan_keys(self.snapshot, &texts, Direction::Forward, |_| Ok(())) {
-                    text?;
-                    count += 1;
-                    if count.is_multiple_of(CHECK_INTERVAL) {
-                        (self.query.check_point)()?;
-                    }
-                }
+                count = count_checked(self.snapshot, &texts, self.query.check_point)?;
             }
             (IndexedScore::Text(_), None) => {}
         }
