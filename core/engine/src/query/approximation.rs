@@ -39,6 +39,8 @@ const ROWS_MAX: u64 = 1_000;
 const ROWS_MIN: u64 = 10;
 /// Candidates of a round for each one of the round before.
 const GROWTH: u64 = 4;
+/// Vectors for each one that has changed, below which all vectors are compared.
+const VECTORS_PER_MARK: u64 = 20;
 /// Vectors between two calls of the check point.
 const CHECK_INTERVAL: u64 = 4_096;
 
@@ -101,6 +103,11 @@ impl Approximation {
             Some(state) if state.progress != Progress::Removing => state,
             _ => return Ok(None),
         };
+        // The vectors that the task has not taken in are looked up one by one.
+        let marks_max = vectors / VECTORS_PER_MARK;
+        if has_keys(snapshot, &keys::changed_vectors(path), marks_max.max(1))? {
+            return Ok(None);
+        }
         let check_point = query.check_point;
         let search = query.approximate;
         let codes = view
@@ -288,15 +295,20 @@ fn has_few(snapshot: &dyn Snapshot, query: &PartitionQuery<'_>, path: PathNumber
         return Ok(false);
     };
     let range = keys::vectors(path, Some(keys::epk_prefix(key.epk())));
-    let mut count = 0;
-    for vector in scan_keys(snapshot, &range, Direction::Forward, |_| Ok(())) {
-        vector?;
-        count += 1;
-        if count == query.approximate.from {
-            return Ok(false);
+    Ok(!has_keys(snapshot, &range, query.approximate.from)?)
+}
+
+/// Returns true if a range has at least `count` keys.
+fn has_keys(snapshot: &dyn Snapshot, range: &(Vec<u8>, Vec<u8>), count: u64) -> Result<bool> {
+    let mut found = 0;
+    for key in scan_keys(snapshot, range, Direction::Forward, |_| Ok(())) {
+        key?;
+        found += 1;
+        if found >= count {
+            return Ok(true);
         }
     }
-    Ok(true)
+    Ok(false)
 }
 
 impl fmt::Display for Approximation {
