@@ -259,12 +259,41 @@ fn equal_history_gives_an_equal_graph() {
 }
 
 #[test]
-fn a_change_that_is_taken_back_is_no_change_of_codes() {
-    let graph = Graph::of(Metric::Euclidean, &clustered(1, 50, 5));
-    let mut edit = graph.edit();
-    edit.link(900, &clustered(3, 1, 5)[0]).unwrap();
-    edit.unlink(900).unwrap();
-    assert!(edit.into_changes().codes.is_empty());
+fn a_node_that_lost_its_code_is_removed_by_its_list() {
+    let mut graph = Graph::of(Metric::Euclidean, &clustered(1, 300, 5));
+    let first = graph.stored.lists[&ENTRY][0];
+    let removed: Vec<u64> = (50..100).chain([first]).collect();
+    for &node in &removed {
+        graph.codes.remove(node);
+    }
+    graph.change(&removed, &[]);
+    let lists = &graph.stored.lists;
+    let is_removed = |node: &u64| removed.contains(node);
+    assert!(!lists.keys().any(is_removed) && !lists[&ENTRY].iter().any(is_removed));
+    let edges = lists.values().map(Vec::len).sum::<usize>();
+    let dead = lists
+        .values()
+        .flatten()
+        .filter(|node| is_removed(node))
+        .count();
+    assert!(dead * 10 < edges, "{dead} of {edges}");
+}
+
+#[test]
+fn a_code_without_a_list_changes_no_link() {
+    let vectors = clustered(1, 300, 5);
+    let changes = |known: bool| {
+        let mut graph = Graph::of(Metric::Euclidean, &vectors);
+        if known {
+            let code = graph.quantiser.encode(&vectors[3]);
+            graph.codes.insert(900, &code);
+        }
+        let mut edit = graph.edit();
+        edit.link(900, &vectors[3]).unwrap();
+        edit.unlink(ENTRY).unwrap();
+        edit.into_changes().lists
+    };
+    assert_eq!(changes(true), changes(false));
 }
 
 #[test]
