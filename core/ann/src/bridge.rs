@@ -321,7 +321,7 @@ impl PruneAccessor for Accessor<'_> {
 /// Vectors by node.
 #[derive(Default)]
 pub(crate) struct Vectors {
-    /// Where the vector of each node begins.
+    /// The place at which the vector of each node begins.
     starts: FxHashMap<u64, usize>,
     components: Vec<f32>,
     /// Components of a vector; 0 before the first one.

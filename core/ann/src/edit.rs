@@ -83,7 +83,9 @@ impl<'a> GraphEdit<'a> {
         if node == ENTRY {
             return Err(Error::internal("the entry of a graph cannot be linked"));
         }
-        self.unlink(node)?;
+        if self.state.is_linked(node)? {
+            self.unlink(node)?;
+        }
         let code = self.state.quantiser.encode(vector);
         self.state.set_origin(node, &code);
         self.state.changed_codes.insert(node, Some(code));
@@ -99,15 +101,23 @@ impl<'a> GraphEdit<'a> {
     /// alone.
     ///
     /// Some lists may still name the node afterwards; they lose it when they change, and searches
-    /// skip it because it has no code.
+    /// skip it because it has no code. If the node has a list and no code, its lists are sought
+    /// near one of its neighbours.
     ///
     /// # Errors
     /// Those of the lists.
     pub fn unlink(&mut self, node: u64) -> Result<()> {
-        let Some(code) = self.state.code(node).map(<[u8]>::to_vec) else {
+        if node == ENTRY {
             return Ok(());
-        };
+        }
         let neighbours = self.state.live_list(node)?;
+        let known = self.state.code(node).map(<[u8]>::to_vec);
+        let near = neighbours.first().and_then(|&near| self.state.code(near));
+        let Some(code) = known.or_else(|| near.map(<[u8]>::to_vec)) else {
+            return self.state.drop_list(node);
+        };
+        // Without a code of its own the algorithm would not see the node in any list.
+        self.state.changed_codes.insert(node, Some(code.clone()));
         self.state.set_origin(node, &code);
         let index = made(&mut self.index, self.shape)?;
         let list_size = index.config.l_build().get();
@@ -128,8 +138,7 @@ impl<'a> GraphEdit<'a> {
         let State {
             read,
             changed_lists,
-            mut changed_codes,
-            codes,
+            changed_codes,
             ..
         } = self.state;
         let differs = |node: &u64, list: &Vec<u64>| {
@@ -143,7 +152,6 @@ impl<'a> GraphEdit<'a> {
         let lists = changed_lists
             .into_iter()
             .filter(|(node, list)| differs(node, list));
-        changed_codes.retain(|&node, code| code.as_deref() != codes.get(node));
         GraphChanges {
             lists: lists.collect(),
             codes: changed_codes,
@@ -235,12 +243,11 @@ impl State<'_> {
             return Ok(());
         }
         let mut list = self.live_list(ENTRY)?;
-        let heirs = neighbours
-            .iter()
-            .copied()
-            .filter(|heir| *heir != node && !list.contains(heir));
-        let heir = heirs.min_by_key(|&heir| mixed(heir));
-        list.extend(heir);
+        let others = neighbours.iter().copied();
+        let successor = others
+            .filter(|other| *other != node && !list.contains(other))
+            .min_by_key(|&other| mixed(other));
+        list.extend(successor);
         if list.is_empty() {
             let stored = self.codes.iter().map(|(node, _)| node);
             let nodes = stored.chain(self.changed_codes.keys().copied());
@@ -248,6 +255,19 @@ impl State<'_> {
         }
         self.set_list(ENTRY, list);
         Ok(())
+    }
+
+    /// Returns true if the node has a list or is one of those at which searches begin.
+    fn is_linked(&mut self, node: u64) -> Result<bool> {
+        Ok(!self.list(node)?.is_empty() || self.list(ENTRY)?.contains(&node))
+    }
+
+    /// Removes the list of a node without repairing others.
+    fn drop_list(&mut self, node: u64) -> Result<()> {
+        if !self.list(node)?.is_empty() {
+            self.set_list(node, Vec::new());
+        }
+        self.leave(node, &[])
     }
 
     fn set_list(&mut self, node: u64, mut neighbours: Vec<u64>) {
