@@ -343,9 +343,10 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Returns the distance to a code.
+    /// Returns the distance to a code. Bytes behind the code do not count.
     #[inline]
     pub fn to(&self, code: &[u8]) -> f32 {
+        let code = code.get(..self.tables.len()).unwrap_or(code);
         // Four sums at a time, because each waits for the one before.
         let (tables, last_tables) = self.tables.as_chunks::<4>();
         let (codes, last_codes) = code.as_chunks::<4>();
