@@ -4,6 +4,7 @@ use crate::ENTRY;
 use crate::bridge::{Answer, Desk, Removal, Request, Server, Strategy, Vectors, drive};
 use crate::codes::Codes;
 use crate::graph::{Lists, Shape};
+use crate::metric::{Metric, normalise};
 use crate::quantiser::{Distances, Quantiser};
 use crate::random::mixed;
 use diskann::graph::{DiskANNIndex, InplaceDeleteMethod};
@@ -25,13 +26,16 @@ const BLUR_SHARE: f32 = 1e-4;
 /// The smallest width of a blur, for a quantiser that was trained on equal vectors.
 const BLUR_MIN: f32 = 1e-6;
 
+/// The width of a blur of normalised vectors, whose distances are rounded at about 1e-7.
+const BLUR_OF_NORMALISED: f32 = 3e-3;
+
 /// Components of a blur.
 const BLUR_COMPONENTS: usize = 4;
 
 /// Changes of a graph, gathered in memory over the stored lists and codes, which stay as they are.
 ///
-/// Distances between nodes are those of the vectors that their codes stand for, squared Euclidean
-/// for every metric. After an error an edit is incomplete and must be dropped.
+/// Edges are chosen by the squared Euclidean distances of the vectors that codes stand for; for the
+/// inner product these are normalised first, because short vectors would be near to all others. After an error an edit is incomplete and must be dropped.
 pub struct GraphEdit<'a> {
     /// Made by the first change.
     index: Option<DiskANNIndex<Desk>>,
@@ -65,7 +69,8 @@ impl<'a> GraphEdit<'a> {
             read: FxHashMap::default(),
             changed_lists: FxHashMap::default(),
             changed_codes: BTreeMap::new(),
-            origin: quantiser.squared_distances_of_code(quantiser.entry_code()),
+            norms: (quantiser.metric() == Metric::DotProduct).then(|| quantiser.squared_norms()),
+            origin: quantiser.squared_norms(),
             origin_node: ENTRY,
         };
         Self {
@@ -179,6 +184,8 @@ struct State<'a> {
     read: FxHashMap<u64, Vec<u64>>,
     changed_lists: FxHashMap<u64, Vec<u64>>,
     changed_codes: BTreeMap<u64, Option<Vec<u8>>>,
+    /// The squared norms of codes, if edges are chosen by the cosine.
+    norms: Option<Distances>,
     /// The distances from the code of the node that the algorithm is about.
     origin: Distances,
     origin_node: u64,
@@ -186,8 +193,36 @@ struct State<'a> {
 
 impl State<'_> {
     fn set_origin(&mut self, node: u64, code: &[u8]) {
-        self.origin = self.quantiser.squared_distances_of_code(code);
+        let mut vector = Vec::with_capacity(self.quantiser.dimensions());
+        self.append_vector(code, &mut vector);
+        self.origin = match self.norms {
+            None => self.quantiser.squared_distances(&vector),
+            Some(_) => self.quantiser.inner_products(&vector),
+        };
         self.origin_node = node;
+    }
+
+    /// Appends the vector of a code in the form in which nodes are compared.
+    fn append_vector(&self, code: &[u8], components: &mut Vec<f32>) {
+        let start = components.len();
+        self.quantiser.append_decoded(code, components);
+        if self.norms.is_some() {
+            normalise(&mut components[start..]);
+        }
+    }
+
+    /// Returns the distance from the node that the algorithm is about.
+    fn distance(&self, node: u64, code: &[u8]) -> f32 {
+        let distance = self.origin.to(code);
+        let squared = match &self.norms {
+            None => distance,
+            Some(norms) => {
+                let norm = norms.to(code).sqrt();
+                let cosine = if norm > 0.0 { -distance / norm } else { 0.0 };
+                (2.0 - 2.0 * cosine).max(0.0)
+            }
+        };
+        squared + self.blur.squared_distance(self.origin_node, node)
     }
 
     fn code(&self, node: u64) -> Option<&[u8]> {
@@ -280,8 +315,7 @@ impl State<'_> {
         let mut found = Vec::with_capacity(nodes.len());
         for &node in nodes {
             if let Some(code) = self.code(node) {
-                let blur = self.blur.squared_distance(self.origin_node, node);
-                found.push((node, self.origin.to(code) + blur));
+                found.push((node, self.distance(node, code)));
             }
         }
         found
@@ -292,7 +326,7 @@ impl State<'_> {
         for &node in nodes {
             if let Some(code) = self.code(node) {
                 vectors.push(node, |components| {
-                    self.quantiser.append_decoded(code, components);
+                    self.append_vector(code, components);
                     components.extend(self.blur.at(node));
                 });
             }
@@ -327,9 +361,11 @@ struct Blur {
 
 impl Blur {
     fn of(quantiser: &Quantiser) -> Self {
-        Self {
-            width: (quantiser.spread() * BLUR_SHARE).max(BLUR_MIN),
-        }
+        let width = match quantiser.metric() {
+            Metric::DotProduct => BLUR_OF_NORMALISED,
+            Metric::Cosine | Metric::Euclidean => (quantiser.spread() * BLUR_SHARE).max(BLUR_MIN),
+        };
+        Self { width }
     }
 
     /// Returns the additional components of a node, each from 0 to the width.

@@ -1,6 +1,6 @@
 //! Searches and edits of graphs.
 
-use crate::support::{DIMENSIONS, Graph, Stored, clustered, trained};
+use crate::support::{DIMENSIONS, Graph, Numbers, Stored, clustered, trained};
 use orrery_ann::{ENTRY, Found, Metric, append_list, read_list};
 use std::collections::BTreeSet;
 
@@ -24,6 +24,23 @@ fn a_search_among_vectors_without_clusters_finds_nearly_all() {
     let edges: usize = graph.stored.lists.values().map(Vec::len).sum();
     assert!(edges > 20 * 1500, "{edges}");
     assert_eq!(graph.search(&queries[0], 1500).len(), 1500);
+}
+
+/// Short vectors are near to all others, and must not take all edges.
+#[test]
+fn a_search_among_short_and_long_vectors_finds_most() {
+    let mut numbers = Numbers(6);
+    let mut vectors = clustered(1, 1000, 2000);
+    for vector in &mut vectors {
+        let scale = 0.5 + (numbers.next() % 256) as f32 / 128.0;
+        vector.iter_mut().for_each(|component| *component *= scale);
+    }
+    for (metric, floor) in [(Metric::DotProduct, 0.9), (Metric::Euclidean, 0.85)] {
+        let graph = Graph::of(metric, &vectors);
+        let queries = clustered(2, 50, 2000);
+        let recall = graph.recall(&queries, |query| graph.search(query, 60));
+        assert!(recall > floor, "{metric:?}: {recall}");
+    }
 }
 
 #[test]
