@@ -62,6 +62,15 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "vectors",
+        summary: "200 random histories of approximate vector indexes against all vectors",
+        work: Work::Test {
+            package: "orrery-engine",
+            module: "approximate",
+            settings: &[("ORRERY_VECTOR_RUNS", "200")],
+        },
+    },
+    Run {
         name: "versions",
         summary: "20,000 random histories replayed from the feed of all versions",
         work: Work::Test {

@@ -183,6 +183,63 @@ impl Model {
         page.result.expect("a page").explanation.expect("EXPLAIN")
     }
 
+    /// Writes, searches, links, begins anew or splits.
+    fn random_step(&mut self, name: &str) {
+        let id = format!("i{}", self.random(500));
+        match self.random(1_000) {
+            0..500 => {
+                let vector = self.vector();
+                self.upsert(&id, vector.clone());
+                // A vector is found at once, linked or not.
+                self.check_near(&vector);
+                let nearest = format!(
+                    "SELECT TOP 1 VALUE c.id FROM c ORDER BY VectorDistance(c.v, {vector:?})"
+                );
+                assert_eq!(self.rows(&nearest), [format!("\"{id}\"")], "{name}");
+            }
+            500..700 if self.vectors.contains_key(&id) => {
+                let vector = self.vectors[&id].clone();
+                self.delete(&id);
+                self.check_near(&vector);
+            }
+            700..800 => self.link(2),
+            800..810 => self.reopen(),
+            810..814 => self.split(),
+            _ => {
+                let vector = self.vector();
+                self.check_near(&vector);
+            }
+        }
+    }
+
+    /// Opens another engine on the store.
+    fn reopen(&mut self) {
+        let (store, world) = (Arc::clone(&self.store), Arc::clone(&self.world));
+        self.engine = open_on(store, world).expect("an engine");
+        let (database, name) = (Id::Name("db"), Id::Name("items"));
+        self.container = self
+            .engine
+            .container(database, name)
+            .expect("the container");
+    }
+
+    /// Splits the newest physical partition.
+    fn split(&mut self) {
+        let (ranges, _) = self
+            .engine
+            .partition_key_ranges(&self.container)
+            .expect("ranges");
+        let split = RangeChange::Split {
+            range: ranges.iter().map(|range| range.id).max().expect("a range"),
+            at: SplitAt::Middle,
+        };
+        let begun = self.engine.begin_range_change(&self.container, split, true);
+        let ended = self
+            .engine
+            .finish_range_change(begun.expect("it begins").id);
+        assert_eq!(ended.expect("it ends").stage, RangeChangeStage::Done);
+    }
+
     /// Returns the number of rows of quantised vectors and graphs in all partitions.
     fn approximate_rows(&self) -> usize {
         let [first, end] = APPROXIMATE_TAGS;
@@ -246,37 +303,17 @@ fn few_vectors_are_all_compared_and_many_are_not() {
     }
 }
 
+/// The number of random histories is that of `ORRERY_VECTOR_RUNS`.
 #[test]
 fn a_random_history_shows_each_item_as_it_is_now() {
-    for (kind, seed) in [("quantizedFlat", 2), ("diskANN", 3), ("diskANN", 4)] {
-        let mut model = Model::new(&index(kind), "cosine", seed);
+    for run in 0..setting("ORRERY_VECTOR_RUNS", 3) {
+        let kind = ["diskANN", "quantizedFlat"][run as usize % 2];
+        let mut model = Model::new(&index(kind), "cosine", 2 + u64::from(run));
         model.fill(400);
         for step in 0..600 {
-            let id = format!("i{}", model.random(500));
-            match model.random(10) {
-                0..=4 => {
-                    let vector = model.vector();
-                    model.upsert(&id, vector.clone());
-                    // A vector is found at once, linked or not.
-                    model.check_near(&vector);
-                    let nearest = format!(
-                        "SELECT TOP 1 VALUE c.id FROM c ORDER BY VectorDistance(c.v, {vector:?})"
-                    );
-                    assert_eq!(model.rows(&nearest), [format!("\"{id}\"")], "{kind} {step}");
-                }
-                5..=6 if model.vectors.contains_key(&id) => {
-                    let vector = model.vectors[&id].clone();
-                    model.delete(&id);
-                    model.check_near(&vector);
-                }
-                7 => model.link(2),
-                _ => {
-                    let vector = model.vector();
-                    model.check_near(&vector);
-                }
-            }
+            model.random_step(&format!("{kind} {run} {step}"));
         }
-        model.link(10_000);
+        model.engine.finish_linking().expect("linked");
         model.check_recall(0.9);
         check_counters(&model.engine, &model.container);
     }
@@ -394,17 +431,7 @@ fn the_halves_of_a_split_build_graphs_of_their_own() {
     let mut model = Model::new(&index("diskANN"), "cosine", 8);
     model.fill(900);
     model.link(10_000);
-    let split = RangeChange::Split {
-        range: 0,
-        at: SplitAt::Middle,
-    };
-    let begun = model
-        .engine
-        .begin_range_change(&model.container, split, true);
-    let ended = model
-        .engine
-        .finish_range_change(begun.expect("it begins").id);
-    assert_eq!(ended.expect("it ends").stage, RangeChangeStage::Done);
+    model.split();
     // Until then all vectors are compared.
     for n in 0..20 {
         let vector = model.vectors[&format!("i{n}")].clone();

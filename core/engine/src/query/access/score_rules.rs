@@ -42,18 +42,16 @@ impl Planner<'_, '_> {
         let Some(mut walk) = self.walk_by(order, Ties::Descend)? else {
             return Ok(None);
         };
-        let is_fixed = matches!(self.query.order, Some(FixedOrder::Index(_)));
-        if !is_fixed && self.has_few_items(estimates) {
-            return Ok(None);
-        }
-        self.use_matches(estimates, &mut walk)?;
         if let Some(FixedOrder::Index(id)) = self.query.order {
             if walk.index_id() != id {
                 return Ok(None);
             }
-        } else if walk.reads_words() && self.has_few_matches(estimates, &walk)? {
+        } else if self.has_few_matches(estimates, &walk)?
+            && (walk.reads_words() || self.has_few_items(estimates))
+        {
             return Ok(None);
         }
+        self.use_matches(estimates, &mut walk)?;
         let lists_max = match self.query.order {
             // The first page has found that the lists are few enough.
             Some(FixedOrder::Index(_)) => 4 * SCORED_LISTS_MAX,
@@ -118,9 +116,10 @@ impl Planner<'_, '_> {
         }))
     }
 
-    /// Returns true if the matches of a lookup are so few that all of them are read.
+    /// Returns true if the matches of a lookup are so few that all of them are read: the query may
+    /// ask for all, or for about as many.
     fn has_few_items(&self, estimates: &Estimates) -> bool {
-        let few = self.query.query.rows_needed().unwrap_or(0);
+        let few = self.query.query.rows_needed().unwrap_or(u64::MAX);
         let few = usize::try_from(few).unwrap_or(usize::MAX).max(FEW_ITEMS);
         let shortest = estimates.shortest_lookup();
         shortest.is_some_and(|shortest| shortest.count.is_complete && shortest.count.entries <= few)
