@@ -63,6 +63,11 @@ impl VectorCodes {
         CodesRef(read(&self.codes))
     }
 
+    /// Returns true if the codes are those of a state, or newer.
+    fn serves(&self, state: &ApproximateState) -> bool {
+        self.began == state.began && read(&self.codes).version >= state.version
+    }
+
     /// Takes in what a commit of the task changes: codes with their EPK prefixes, or `None` for
     /// codes that are removed.
     pub(crate) fn take_in(
@@ -120,17 +125,21 @@ impl Partition {
         search: &ApproximateSearch,
         check_point: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Arc<VectorCodes>>> {
-        let mut kept = lock(&self.codes.0);
-        if let Some(codes) = kept.get(&path)
-            && codes.began == state.began
-            && read(&codes.codes).version >= state.version
+        let kept = lock(&self.codes.0).get(&path).map(Arc::clone);
+        if let Some(codes) = kept
+            && codes.serves(state)
         {
-            return Ok(Some(Arc::clone(codes)));
+            return Ok(Some(codes));
         }
-        kept.remove(&path);
+        // Nothing is locked here: a page that waits at the check point for its turn would keep the
+        // page from ending that has the turn.
         let loaded = load(snapshot, path, state, search, check_point)?;
-        if let Some(codes) = &loaded {
-            kept.insert(path, Arc::clone(codes));
+        let mut kept = lock(&self.codes.0);
+        match (kept.get(&path), &loaded) {
+            // Another thread has been faster.
+            (Some(codes), _) if codes.serves(state) => return Ok(Some(Arc::clone(codes))),
+            (_, Some(codes)) => _ = kept.insert(path, Arc::clone(codes)),
+            (_, None) => _ = kept.remove(&path),
         }
         Ok(loaded)
     }

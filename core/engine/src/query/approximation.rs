@@ -182,7 +182,7 @@ impl Approximation {
     ) -> Result<()> {
         let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
         let nearest = vectors.nearest();
-        let found = self.nearest_codes(effort, scope, snapshot, query, nearest, entries)?;
+        let found = self.nearest_codes(effort, scope, snapshot, nearest, entries)?;
         let mut numbers = BTreeSet::new();
         let mut candidates: Vec<(EpkPrefix, ItemNumber)> = Vec::with_capacity(found.len());
         for (number, epk_prefix) in found {
@@ -244,7 +244,6 @@ impl Approximation {
         effort: Effort,
         scope: Option<EpkPrefix>,
         snapshot: &dyn Snapshot,
-        query: &PartitionQuery<'_>,
         nearest: &Nearest,
         entries: &mut ScoredEntries,
     ) -> Result<Vec<(ItemNumber, EpkPrefix)>> {
@@ -270,8 +269,8 @@ impl Approximation {
             entries.vectors += codes.len() as u64;
             entries.vector_bytes += codes.len() as u64 * code_bytes;
             let distances = quantiser.distances(&vector);
-            let check_point = &mut || (query.check_point)();
-            codes.nearest(&distances, effort.compared, check_point)?
+            // No check point while the codes are locked: see `Partition::codes_of`.
+            codes.nearest(&distances, effort.compared, &mut || Ok(()))?
         };
         let mut found = Vec::with_capacity(effort.compared.min(nodes.len()));
         for (_, number) in nodes {
