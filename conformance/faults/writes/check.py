@@ -1,7 +1,7 @@
 """The judgement: the histories of all writers against the items that are there.
 
 Promises: finds each acknowledged operation whose items are not there or whose trigger did not run, each refused one whose
-items are there, each operation that is there in part, each item that is there twice or that nobody wrote, and each counter
+items are there, each operation that is there in part, each item that is there twice or without a write, and each counter
 that says that a procedure was carried out twice or not at all.
 """
 
@@ -58,7 +58,7 @@ def judge(operations: list[Operation], found: Found) -> list[str]:
             key = key_of(operation.writer, operation.number)
             done[key] += operation.outcome == "ok"
             maybe[key] += operation.outcome == "unknown"
-    faults += [f"{name} is there, and nobody wrote it" for name in found.names if name not in known]
+    faults += [f"{name} is there without a write" for name in found.names if name not in known]
     for key in done:
         count = found.counters.get(key, 0)
         if not done[key] <= count <= done[key] + maybe[key]:

@@ -44,7 +44,7 @@ def test_lost_refused_and_partial_operations_are_found():
     assert "9 of 10" in judge(operations, found)[0]
 
 
-def test_items_that_are_there_twice_or_that_nobody_wrote_are_found():
+def test_items_that_are_there_twice_or_without_a_write_are_found():
     operations = history("ok")
     found = everything(operations)
     found.add({"id": "w-0-0", "pk": "w/0"})

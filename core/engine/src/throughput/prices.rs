@@ -63,9 +63,9 @@ struct QueryPrices {
 
 /// Prices of comparing a vector in 1/10,000 RU, for each and for each kilobyte. The documentation
 /// of the service has less than 40 RU for 40,000 to 50,000 quantised vectors of 1,536 components,
-/// of about 200 bytes.
+/// which have 384 bytes here.
 const VECTOR: u64 = 2;
-const VECTOR_KB: u64 = 35;
+const VECTOR_KB: u64 = 18;
 
 const MODERN: QueryPrices = QueryPrices {
     request: 27_000,
