@@ -31,6 +31,8 @@ const PENDING_WRITES_MAX: usize = 256;
 pub(crate) const LOADERS: usize = 4;
 /// Milliseconds within which background work must come for [`BenchEngine::settle`] to wait for it.
 const SETTLED_MS: u64 = 1_100;
+/// The longest time for which [`BenchEngine::settle`] waits, all waits together.
+const IDLE_MAX: Duration = Duration::from_secs(120);
 /// 2026-01-01, in milliseconds since 1970.
 pub(crate) const NOW_MS: u64 = 1_767_225_600_000;
 
@@ -208,8 +210,8 @@ impl BenchEngine {
         reason = "the time of the next work is known, and nothing else runs that brings some"
     )]
     pub(crate) fn settle(&self) -> Result<Duration> {
-        let mut busy = Duration::ZERO;
-        loop {
+        let (mut busy, mut idle) = (Duration::ZERO, Duration::ZERO);
+        while idle < IDLE_MAX {
             let mut has_run = false;
             for task in BackgroundTask::ALL {
                 let started = Instant::now();
@@ -223,11 +225,14 @@ impl BenchEngine {
             match next {
                 _ if has_run => {}
                 Some(wait) if wait <= SETTLED_MS => {
-                    std::thread::sleep(Duration::from_millis(wait.max(1)));
+                    let wait = Duration::from_millis(wait.max(1));
+                    std::thread::sleep(wait);
+                    idle += wait;
                 }
                 _ => return Ok(busy),
             }
         }
+        Err("the background work does not end".into())
     }
 
     /// Returns one page of a query.

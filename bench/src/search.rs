@@ -86,8 +86,7 @@ pub(crate) fn run(arguments: SearchArguments) -> Result<()> {
             .filter(|index| chosen.contains(index))
             .collect(),
     };
-    let cache_bytes = arguments.cache_mib << 20;
-    let mut containers = container::load(directory.path(), &indexes, cache_bytes, &data)?;
+    // First, since a Python without the packages is found at once.
     let mut rivals = match arguments.rivals {
         true => Some(Rivals::start(
             &arguments.python,
@@ -97,6 +96,8 @@ pub(crate) fn run(arguments: SearchArguments) -> Result<()> {
         )?),
         false => None,
     };
+    let cache_bytes = arguments.cache_mib << 20;
+    let mut containers = container::load(directory.path(), &indexes, cache_bytes, &data)?;
     measure_vectors(&containers, rivals.as_mut(), &data)?;
     measure_words(&containers, rivals.as_mut(), &data)?;
     drop(rivals);

@@ -77,7 +77,9 @@ impl Rivals {
         writeln!(input, "{request}")?;
         input.flush()?;
         let mut line = String::new();
-        self.output.read_line(&mut line)?;
+        if self.output.read_line(&mut line)? == 0 {
+            return Err("search_rivals.py has ended, for the reason above".into());
+        }
         let answer: Value = serde_json::from_str(&line)
             .map_err(|_| format!("search_rivals.py answers {line:?} instead of JSON"))?;
         match answer["error"].as_str() {
