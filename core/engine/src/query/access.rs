@@ -647,7 +647,8 @@ impl<'a, 's> Planner<'a, 's> {
         // Counting a selective lookup without an alternative could not change the choice.
         let is_only_choice = matches!(&lookups[..], [only] if only.planned.is_selective)
             && self.query.key.is_none()
-            && self.query.query.order().is_empty();
+            && self.query.query.order().is_empty()
+            && self.query.query.order_score().is_none();
         let logical_partition = if is_only_choice {
             None
         } else {
@@ -678,6 +679,9 @@ impl<'a, 's> Planner<'a, 's> {
                 let list = Box::new(lookup::count_keys(self.snapshot, &range));
                 counting.lists.push((list, Count::default()));
             }
+        }
+        if counting.entries_max.is_none() && self.query.query.order_score().is_some() {
+            counting.entries_max = Some(score_rules::COUNTED_MAX * list_count.max(1));
         }
         counting.count();
         for (option, (_, count)) in lookups.iter_mut().zip(&counting.lists) {

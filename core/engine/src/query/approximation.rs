@@ -16,6 +16,7 @@
 //! as with the service.
 
 use super::index_view::IndexView;
+use super::lookup::PlannedLookup;
 use super::partition_query::PartitionQuery;
 use super::posting::damaged_row;
 use super::score_walk::{ScoredEntries, Vectors};
@@ -58,6 +59,17 @@ pub(crate) struct Approximation {
     effort: SearchEffort,
     /// The round that is the first one.
     pub(super) first_round: u32,
+    /// The items whose codes are compared one by one, if these are not all.
+    among: Option<Among>,
+}
+
+/// Items whose codes are compared one by one.
+#[derive(Clone, Debug)]
+enum Among {
+    /// Those of the logical partition of the query.
+    Key,
+    /// Those to which a lookup leads.
+    Lookup(PlannedLookup),
 }
 
 /// The effort of a round.
@@ -129,6 +141,7 @@ impl Approximation {
             vectors,
             effort: nearest.effort,
             first_round: 0,
+            among: query.key.map(|_| Among::Key),
         };
         Ok(approximation.effort(0).is_some().then_some(approximation))
     }
@@ -143,7 +156,7 @@ impl Approximation {
             0 => 0.5,
             _ => (4.0 * self.effort.filter_priority - 6.0).exp2(),
         };
-        let candidates = match self.has_graph {
+        let candidates = match self.has_graph && self.among.is_none() {
             true => list_size.max(compared),
             false => compared,
         };
@@ -153,6 +166,11 @@ impl Approximation {
             compared: compared as usize,
             returned: (self.rows * growth) as usize,
         })
+    }
+
+    /// Compares the codes of the matches of a lookup, in place of all codes or a graph.
+    pub(super) fn compare_matches_of(&mut self, lookup: PlannedLookup) {
+        self.among = Some(Among::Lookup(lookup));
     }
 
     /// Begins with the round that returns enough candidates for a query whose condition holds for
@@ -182,7 +200,10 @@ impl Approximation {
     ) -> Result<()> {
         let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
         let nearest = vectors.nearest();
-        let found = self.nearest_codes(effort, scope, snapshot, nearest, entries)?;
+        let found = match self.items_among(snapshot, query)? {
+            Some(items) => self.nearest_among(items, effort, nearest, entries),
+            None => self.nearest_codes(effort, snapshot, nearest, entries)?,
+        };
         let mut numbers = BTreeSet::new();
         let mut candidates: Vec<(EpkPrefix, ItemNumber)> = Vec::with_capacity(found.len());
         for (number, epk_prefix) in found {
@@ -242,7 +263,6 @@ impl Approximation {
     fn nearest_codes(
         &self,
         effort: Effort,
-        scope: Option<EpkPrefix>,
         snapshot: &dyn Snapshot,
         nearest: &Nearest,
         entries: &mut ScoredEntries,
@@ -273,18 +293,82 @@ impl Approximation {
             codes.nearest(&distances, effort.compared, &mut || Ok(()))?
         };
         let mut found = Vec::with_capacity(effort.compared.min(nodes.len()));
-        for (_, number) in nodes {
-            if found.len() == effort.compared {
-                break;
-            }
-            let epk_prefix = codes.get(number).map(prefix_in_record);
-            if let Some(epk_prefix) = epk_prefix
-                && scope.is_none_or(|scope| scope == epk_prefix)
-            {
-                found.push((number, epk_prefix));
+        for (_, number) in nodes.into_iter().take(effort.compared) {
+            if let Some(record) = codes.get(number) {
+                found.push((number, prefix_in_record(record)));
             }
         }
         Ok(found)
+    }
+
+    /// Returns the items whose codes are compared one by one, with their EPK prefixes. Returns
+    /// `None` if these are all.
+    fn items_among(
+        &self,
+        snapshot: &dyn Snapshot,
+        query: &PartitionQuery<'_>,
+    ) -> Result<Option<Vec<(EpkPrefix, ItemNumber)>>> {
+        let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
+        let mut items = Vec::new();
+        match &self.among {
+            None => return Ok(None),
+            Some(Among::Key) => {
+                let range = keys::vectors(self.path, scope);
+                let vectors = scan_keys(snapshot, &range, Direction::Forward, |key| {
+                    keys::read_vector(key).ok_or_else(damaged_row)
+                });
+                for item in vectors {
+                    if items.len().is_multiple_of(CHECK_INTERVAL as usize) {
+                        (query.check_point)()?;
+                    }
+                    items.push(item?);
+                }
+            }
+            Some(Among::Lookup(planned)) => {
+                let (lookup, check_point) = (&planned.lookup, query.check_point);
+                let Some(matches) = lookup.collect(snapshot, check_point, 0, usize::MAX)? else {
+                    return Ok(None);
+                };
+                for found in matches {
+                    if scope.is_none_or(|scope| scope == found.epk_prefix) {
+                        items.push((found.epk_prefix, found.number));
+                    }
+                }
+            }
+        }
+        Ok(Some(items))
+    }
+
+    /// Returns those of some items whose codes are nearest to a vector.
+    fn nearest_among(
+        &self,
+        items: Vec<(EpkPrefix, ItemNumber)>,
+        effort: Effort,
+        nearest: &Nearest,
+        entries: &mut ScoredEntries,
+    ) -> Vec<(ItemNumber, EpkPrefix)> {
+        let distances = self.codes.quantiser.distances(&nearest.components());
+        let codes = self.codes.read();
+        let mut found = Vec::with_capacity(items.len());
+        for (epk_prefix, number) in items {
+            if let Some(code) = codes.get(number) {
+                found.push((distances.to(code), number, epk_prefix));
+            }
+        }
+        entries.vectors += found.len() as u64;
+        entries.vector_bytes += (found.len() * self.codes.quantiser.code_bytes()) as u64;
+        if found.len() > effort.compared {
+            let by_distance = |a: &(f32, ItemNumber, EpkPrefix),
+                               b: &(f32, ItemNumber, EpkPrefix)| {
+                a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+            };
+            found.select_nth_unstable_by(effort.compared, by_distance);
+            found.truncate(effort.compared);
+        }
+        let items = found.into_iter();
+        items
+            .map(|(_, number, epk_prefix)| (number, epk_prefix))
+            .collect()
     }
 }
 

@@ -7,7 +7,8 @@
 //! |---|---|
 //! | few items | none: the items are read and sorted |
 //! | few beside all vectors | the vectors of the matches |
-//! | many, or not counted | candidates of the index, or all vectors |
+//! | more, where the index has quantised vectors | the quantised vectors of the matches |
+//! | many | candidates of the index, or all vectors |
 
 use super::{AccessMethod, AccessPath, Estimates, Planner, Remaining};
 use crate::query::approximation::Approximation;
@@ -25,7 +26,11 @@ const FEW_ITEMS: usize = 64;
 /// Vectors that are read in their order in the time of one that is looked up.
 const VECTORS_PER_MATCH: u64 = 10;
 /// Matches of a lookup whose vectors are read where an index proposes candidates otherwise.
-const MATCHES_MAX: u64 = 2_000;
+const MATCHES_MAX: u64 = 1_000;
+/// Vectors for each match of a lookup whose quantised vectors are compared.
+const VECTORS_PER_CODE: u64 = 8;
+/// Entries of a lookup that are counted, and matches whose quantised vectors are compared.
+pub(super) const COUNTED_MAX: usize = 30_000;
 /// Lists of entries of stems and words that a walk merges. With more of them the texts are read.
 const SCORED_LISTS_MAX: usize = 256;
 /// Best rows by a score that are read one by one. For more of them all items are read.
@@ -151,7 +156,10 @@ impl Planner<'_, '_> {
             walk.filter = Some(shortest.planned.clone());
             walk.approximation = None;
         } else if let Some(approximation) = &mut walk.approximation {
-            approximation.expect_matches(matches);
+            match matches <= vectors / VECTORS_PER_CODE {
+                true => approximation.compare_matches_of(shortest.planned.clone()),
+                false => approximation.expect_matches(matches),
+            }
         }
         Ok(())
     }
