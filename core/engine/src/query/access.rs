@@ -55,8 +55,6 @@ const LOGICAL_PARTITION_FACTOR: usize = 4;
 /// Entries of a vector or full-text index that can be read at the cost of reading and testing one
 /// item.
 const ENTRIES_PER_ITEM: usize = 32;
-/// Lists of entries of stems and words that a walk merges. With more of them the texts are read.
-const SCORED_LISTS_MAX: usize = 256;
 /// Best rows by a score that are read one by one. For more of them all items are read.
 const RANKED_ROWS_MAX: u64 = 10_000;
 /// Entries that may always be sorted into natural order.
@@ -221,9 +219,12 @@ impl AccessPath {
         }
     }
 
-    /// Returns the keys of full-text indexes that lookups of fuzzy terms have read so far.
+    /// Returns the number of words of full-text indexes that lookups of fuzzy terms have compared so
+    /// far.
     pub(crate) fn compared_words(&self) -> u64 {
         let of_method = match &self.method {
+            // Only the access path that answers is charged.
+            _ if self.is_read_through => 0,
             AccessMethod::IndexLookup { lookup, .. } => lookup.compared_words(),
             AccessMethod::Ranked(ranked) => {
                 let filters = ranked.filters.iter();
@@ -525,12 +526,7 @@ impl<'a, 's> Planner<'a, 's> {
         } else if self.has_few_matches(estimates, &walk)? {
             return Ok(None);
         }
-        let lists_max = match self.query.order {
-            // The first page has found that the lists are few enough.
-            Some(FixedOrder::Index(_)) => 4 * SCORED_LISTS_MAX,
-            _ => SCORED_LISTS_MAX,
-        };
-        let Some(walk) = walk.with_words(self.snapshot, self.query, lists_max)? else {
+        let Some(walk) = walk.with_words(self.snapshot, self.query)? else {
             return Ok(None);
         };
         let items = self.items_of_partition()?;
@@ -568,8 +564,7 @@ impl<'a, 's> Planner<'a, 's> {
             if self.has_few_matches(estimates, &walk)? {
                 return Ok(None);
             }
-            let walk = walk.with_words(self.snapshot, self.query, SCORED_LISTS_MAX)?;
-            let Some(walk) = walk else {
+            let Some(walk) = walk.with_words(self.snapshot, self.query)? else {
                 return Ok(None);
             };
             texts.push(walk.to_string());
