@@ -23,8 +23,8 @@ const FEW_LISTS: usize = 32;
 const SHORT_LIST: usize = 1_024;
 /// The most words of an index that are like those of the terms.
 const WORDS_MAX: usize = 1 << 14;
-/// The most entries of all terms that are read before the merge: about 10 MiB of them.
-const GATHERED_MAX: usize = 1 << 17;
+/// The most entries of all terms that are read before the merge: about 6 MiB of them.
+const GATHERED_MAX: usize = 1 << 16;
 /// Keys and entries between two calls of the check point.
 const CHECK_INTERVAL: u64 = 1_024;
 
@@ -92,6 +92,7 @@ impl TermLists {
             check_point,
             words: 0,
             lists: 0,
+            gathered: 0,
             found: TermLists::default(),
         };
         for term in terms {
@@ -117,6 +118,8 @@ struct Finder<'a> {
     words: usize,
     /// Lists to be merged so far.
     lists: usize,
+    /// Entries of lists that were read before the merge.
+    gathered: usize,
     found: TermLists,
 }
 
@@ -172,13 +175,14 @@ impl Finder<'_> {
         let mut long = Vec::new();
         for list in lists.drain(..) {
             let entries = self.entries_of(&list)?;
-            if self.found.entries > GATHERED_MAX as u64 {
-                return Ok(None);
-            }
             let Some(entries) = entries else {
                 long.push(list);
                 continue;
             };
+            self.gathered += entries.len();
+            if self.gathered > GATHERED_MAX {
+                return Ok(None);
+            }
             for entry in entries {
                 if list.is_of_word && StemPlaces::has_words(&entry.value) {
                     continue;
