@@ -95,6 +95,7 @@ mod scope;
 mod score_walk;
 mod slots;
 mod source;
+mod term_lists;
 mod text_hits;
 mod token;
 mod totals;

@@ -205,6 +205,11 @@ impl StemPlaces {
         numbers.saturating_sub(1) as u64
     }
 
+    /// Returns the value of an entry whose words have no entries of their own.
+    pub(crate) fn write(&self) -> Vec<u8> {
+        written_places(self.length, &self.places)
+    }
+
     /// Reads the value of an entry. Returns `None` for a damaged value.
     pub(crate) fn read(value: &[u8]) -> Option<Self> {
         let mut value = value.strip_suffix(&[HAS_WORDS]).unwrap_or(value);

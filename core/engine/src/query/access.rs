@@ -216,9 +216,12 @@ impl AccessPath {
         }
     }
 
-    /// Returns the keys of full-text indexes that lookups of fuzzy terms have read so far.
+    /// Returns the number of words of full-text indexes that lookups of fuzzy terms have compared so
+    /// far.
     pub(crate) fn compared_words(&self) -> u64 {
         let of_method = match &self.method {
+            // Only the access path that answers is charged.
+            _ if self.is_read_through => 0,
             AccessMethod::IndexLookup { lookup, .. } => lookup.compared_words(),
             AccessMethod::Ranked(ranked) => {
                 let filters = ranked.filters.iter();

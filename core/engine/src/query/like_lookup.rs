@@ -21,7 +21,7 @@ pub(crate) struct LikeLookup {
     /// Number of the index.
     path: PathNumber,
     word: TermWord,
-    /// Keys that were read to find the words.
+    /// Words of the index that were compared.
     compared: Rc<Cell<u64>>,
 }
 
@@ -35,7 +35,7 @@ impl LikeLookup {
         }
     }
 
-    /// Returns the keys that were read so far to find the words.
+    /// Returns the number of words of the index that were compared so far.
     pub(crate) fn compared_words(&self) -> u64 {
         self.compared.get()
     }
@@ -66,11 +66,14 @@ impl LikeLookup {
         let mut is_complete = take(&WordList::of_stem(&self.word.stem))?;
         if let Some(like) = &self.word.like {
             let mut scan = LikeScan::open(snapshot, self.path, like);
+            let mut keys = 0_u64;
             while is_complete && let Some(step) = scan.step()? {
-                self.compared.set(self.compared.get() + 1);
-                if self.compared.get().is_multiple_of(CHECK_INTERVAL) {
+                keys += 1;
+                if keys.is_multiple_of(CHECK_INTERVAL) {
                     check_point()?;
                 }
+                let compared = u64::from(step.is_comparison());
+                self.compared.set(self.compared.get() + compared);
                 if let LikeStep::Found(list) = step {
                     is_complete = take(&list)?;
                 }
@@ -141,7 +144,7 @@ impl LikeLookup {
         let entries = steps.flat_map(move |step| {
             let found = match step {
                 LikeStep::Found(list) => Some(count_keys(snapshot, &keys::words(path, &list.stem))),
-                LikeStep::Passed => None,
+                LikeStep::Passed | LikeStep::Unlike => None,
             };
             std::iter::once(()).chain(found.into_iter().flatten())
         });

@@ -1,9 +1,8 @@
-//! The entries of a full-text index that a search term leads to: those of the stem of each word,
-//! and for a fuzzy term those of the words that are like it.
+//! The words of a full-text index that are like the word of a fuzzy term.
 //!
-//! The keys of an index sort by stem and by word, so a scan finds the words that are like a word:
-//! it compares the word of a key and passes the keys that begin as this one does, up to the word,
-//! or up to the prefix with which no word matches. After some keys it seeks behind them.
+//! The keys of an index sort by stem and by word. A scan compares the word of a key, and passes the
+//! other keys of the word, or those with a prefix with which no word matches. After some keys it
+//! seeks behind them.
 //!
 //! ```text
 //! boar, distance 1:  boat ── matches    book ── none begins with "boo"    seek "bop"    boy ..
@@ -15,13 +14,11 @@ use crate::index::texts::{stem_key, word_of};
 use crate::partition::keys::{self, PathNumber};
 use crate::partition::keys_in;
 use orrery_model::Result;
-use orrery_sql::{LikeWord, Likeness, TermWord};
+use orrery_sql::{LikeWord, Likeness};
 use orrery_storage::{Direction, Keys, Snapshot};
 
 /// Keys that are passed in sequence before the scan seeks behind them.
 const KEYS_BEFORE_SEEK: usize = 8;
-/// Keys between two calls of the check point.
-const CHECK_INTERVAL: u64 = 1_024;
 
 /// The entries of a stem, or of a word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,10 +55,19 @@ pub(crate) struct LikeScan<'a> {
 
 /// A key that a scan has read.
 pub(crate) enum LikeStep {
-    /// The key is of no word that matches, or of one that was found before.
+    /// The key is passed, because its word is known.
     Passed,
-    /// The key is the first one of a word that matches.
+    /// The word of the key was compared and does not match.
+    Unlike,
+    /// The word of the key was compared and matches.
     Found(WordList),
+}
+
+impl LikeStep {
+    /// Returns true if a word was compared.
+    pub(crate) fn is_comparison(&self) -> bool {
+        !matches!(self, LikeStep::Passed)
+    }
 }
 
 impl<'a> LikeScan<'a> {
@@ -116,82 +122,7 @@ impl<'a> LikeScan<'a> {
                 stem: stem.to_vec(),
                 is_of_word: true,
             }),
-            _ => LikeStep::Passed,
+            _ => LikeStep::Unlike,
         }))
     }
-}
-
-/// The entries that the words of some terms lead to.
-#[derive(Debug, Default)]
-pub(crate) struct TermLists {
-    /// The lists of each word of each term.
-    pub terms: Vec<Vec<Vec<WordList>>>,
-    /// Keys that were read to find them.
-    pub passed: u64,
-}
-
-impl TermLists {
-    /// Returns the entries in the index with the number `path`. Returns `None` for more than
-    /// `lists_max` lists.
-    ///
-    /// # Errors
-    /// 500 if the store cannot be read; those of `check_point`.
-    pub(crate) fn of(
-        snapshot: &dyn Snapshot,
-        path: PathNumber,
-        terms: &[Vec<TermWord>],
-        lists_max: usize,
-        check_point: &dyn Fn() -> Result<()>,
-    ) -> Result<Option<Self>> {
-        let mut found = TermLists::default();
-        let mut lists_left = lists_max;
-        for term in terms {
-            let mut lists_of_term = Vec::with_capacity(term.len());
-            for word in term {
-                let passed = &mut found.passed;
-                let lists = lists_of(snapshot, path, word, lists_left, passed, check_point)?;
-                let Some(lists) = lists else {
-                    return Ok(None);
-                };
-                lists_left -= lists.len();
-                lists_of_term.push(lists);
-            }
-            found.terms.push(lists_of_term);
-        }
-        Ok(Some(found))
-    }
-}
-
-/// Returns the entries that a word of a term leads to, or `None` for more than `lists_max` lists.
-/// `passed` counts the keys that are read.
-///
-/// # Errors
-/// 500 if the store cannot be read; those of `check_point`.
-pub(crate) fn lists_of(
-    snapshot: &dyn Snapshot,
-    path: PathNumber,
-    word: &TermWord,
-    lists_max: usize,
-    passed: &mut u64,
-    check_point: &dyn Fn() -> Result<()>,
-) -> Result<Option<Vec<WordList>>> {
-    let mut lists = vec![WordList::of_stem(&word.stem)];
-    if let Some(like) = &word.like {
-        let mut scan = LikeScan::open(snapshot, path, like);
-        while let Some(step) = scan.step()? {
-            *passed += 1;
-            if passed.is_multiple_of(CHECK_INTERVAL) {
-                check_point()?;
-            }
-            match step {
-                // The entries of the stem of the term count already.
-                LikeStep::Found(list) if list.stem != lists[0].stem => lists.push(list),
-                _ => {}
-            }
-            if lists.len() > lists_max {
-                return Ok(None);
-            }
-        }
-    }
-    Ok((lists.len() <= lists_max).then_some(lists))
 }

@@ -467,8 +467,8 @@ impl Lookup {
         }
     }
 
-    /// Returns the keys of full-text indexes that were read so far to find the words that are like
-    /// those of fuzzy terms.
+    /// Returns the number of words of full-text indexes that were compared so far with those of
+    /// fuzzy terms.
     pub(crate) fn compared_words(&self) -> u64 {
         match self {
             Lookup::Nothing | Lookup::Entries { .. } => 0,

@@ -213,12 +213,15 @@ pub(crate) fn index_metrics(
         };
         room.add(list, Json::Object(path_use.document()));
     }
+    // The readers of potential single indexes include their paths in the policy, which is no remedy
+    // for a search, so these have a list of their own.
+    let mut potential_searches: Vec<Json> = Vec::new();
     for search in query.searches() {
         let search = SearchUse::of(&search, policy);
         let list = if search.has_index {
             &mut used
         } else {
-            &mut potential
+            &mut potential_searches
         };
         room.add(list, Json::Object(search.document()));
     }
@@ -237,12 +240,16 @@ pub(crate) fn index_metrics(
     {
         room.add(&mut potential_composites, composite_document(&paths));
     }
-    let document = object! {
+    let mut document = object! {
         "UtilizedSingleIndexes" => used,
         "PotentialSingleIndexes" => potential,
         "UtilizedCompositeIndexes" => used_composites,
         "PotentialCompositeIndexes" => potential_composites,
     };
+    // Most queries have none.
+    if !potential_searches.is_empty() {
+        document.push_new("PotentialSearchIndexes", Json::Array(potential_searches));
+    }
     Json::Object(document).to_text()
 }
 

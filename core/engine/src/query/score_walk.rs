@@ -18,13 +18,13 @@
 //! of a sort. Items whose score is undefined come last, as undefined does in a descending order.
 
 use super::approximation::Approximation;
-use super::like_words::TermLists;
 use super::lookup::PlannedLookup;
 use super::partition_query::PartitionQuery;
 use super::position::QueryPosition;
 use super::posting::{
     CHECK_INTERVAL, IndexPosition, Posting, Postings, count_checked, damaged_row, read_natural_row,
 };
+use super::term_lists::TermLists;
 use super::text_hits::TextHits;
 use crate::errors::storage_failure;
 use crate::index::texts::EVERY_TEXT;
@@ -56,7 +56,7 @@ pub(crate) struct ScoredEntries {
     pub vector_bytes: u64,
     /// The number of entries of full-text indexes.
     pub words: u64,
-    /// The keys that were read to find the words that are like those of fuzzy terms.
+    /// The number of words of an index that were compared with those of fuzzy terms.
     pub compared_words: u64,
 }
 
@@ -154,8 +154,8 @@ impl ScoreWalk {
         }
     }
 
-    /// Finds the entries of the words of a text score. Returns `None` if more than `lists_max`
-    /// lists would have to be merged.
+    /// Finds the entries of the words of a text score. Returns `None` if they are too many for a
+    /// merge.
     ///
     /// # Errors
     /// 500 if the store cannot be read; those of the check point.
@@ -163,16 +163,15 @@ impl ScoreWalk {
         mut self,
         snapshot: &dyn Snapshot,
         query: &PartitionQuery<'_>,
-        lists_max: usize,
     ) -> Result<Option<Self>> {
         if let (IndexedScore::Text(score), Some(path)) = (&self.score, self.number) {
-            let (terms, check_point) = (&score.terms, query.check_point);
-            let words = TermLists::of(snapshot, path, terms, lists_max, check_point)?;
+            let words = TermLists::of(snapshot, path, &score.terms, query.check_point)?;
             let Some(words) = words else {
                 return Ok(None);
             };
             let mut entries = self.entries.get();
-            entries.compared_words += words.passed;
+            entries.compared_words += words.compared_words;
+            entries.words += words.entries;
             self.entries.set(entries);
             self.words = Rc::new(words);
         }

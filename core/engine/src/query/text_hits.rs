@@ -3,42 +3,45 @@
 //! The entries of each stem are in natural order, so the lists of all stems are merged: each step
 //! takes the entries of one text and counts the terms in it.
 
-use super::like_words::{TermLists, WordList};
 use super::posting::damaged_row;
+use super::term_lists::{TermLists, WordEntry, WordLists};
 use crate::index::texts::StemPlaces;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
-use bytes::Bytes;
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
 
-/// An entry of a stem.
-struct WordEntry {
-    number: ItemNumber,
-    epk_prefix: EpkPrefix,
-    value: Bytes,
-}
-
-/// The entries of a stem, read one by one.
-struct StemList<'a> {
-    rows: Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + 'a>,
+/// Entries by number, read one by one.
+struct EntryList<'a> {
+    entries: Box<dyn Iterator<Item = Result<WordEntry>> + 'a>,
     /// The next entry; `None` behind the last one.
     next: Option<WordEntry>,
+    /// True if the entries were read before.
+    is_gathered: bool,
 }
 
-impl StemList<'_> {
+impl<'a> EntryList<'a> {
+    /// Returns the entries of a stem or word of an index.
+    fn stored(snapshot: &'a dyn Snapshot, path: PathNumber, stem: &[u8]) -> Self {
+        let range = keys::words(path, stem);
+        let rows = scan(snapshot, &range, Direction::Forward);
+        EntryList {
+            entries: Box::new(rows.map(|row| row.and_then(WordEntry::read))),
+            next: None,
+            is_gathered: false,
+        }
+    }
+
+    fn gathered(entries: &'a [WordEntry]) -> Self {
+        EntryList {
+            entries: Box::new(entries.iter().cloned().map(Ok)),
+            next: None,
+            is_gathered: true,
+        }
+    }
+
     fn advance(&mut self) -> Result<()> {
-        self.next = match self.rows.next().transpose()? {
-            None => None,
-            Some((key, value)) => {
-                let (_, number, epk_prefix) = keys::read_term(&key).ok_or_else(damaged_row)?;
-                Some(WordEntry {
-                    number,
-                    epk_prefix,
-                    value,
-                })
-            }
-        };
+        self.next = self.entries.next().transpose()?;
         Ok(())
     }
 }
@@ -55,42 +58,47 @@ pub(super) struct TextHit {
     pub entries: u64,
 }
 
-/// A use of a list: its index, and [`WordList::is_of_word`].
+/// A use of a list: its index, and [`super::like_words::WordList::is_of_word`].
 type ListUse = (usize, bool);
 
 /// The texts with a word of a query.
 pub(super) struct TextHits<'a> {
-    lists: Vec<StemList<'a>>,
+    lists: Vec<EntryList<'a>>,
     /// The lists of each word of each term.
     terms: Vec<Vec<Vec<ListUse>>>,
 }
 
 impl<'a> TextHits<'a> {
     /// Opens the entries of the words of some terms, in the index with the number `path`.
-    pub(super) fn open(snapshot: &'a dyn Snapshot, path: PathNumber, words: &TermLists) -> Self {
-        let all = words.terms.iter().flatten().flatten();
+    pub(super) fn open(snapshot: &'a dyn Snapshot, path: PathNumber, words: &'a TermLists) -> Self {
+        let all = words.terms.iter().flatten().flat_map(|word| &word.lists);
         let mut stems: Vec<&[u8]> = all.map(|list| &list.stem[..]).collect();
         stems.sort_unstable();
         stems.dedup();
         let mut lists = Vec::with_capacity(stems.len());
         for stem in &stems {
-            let range = keys::words(path, stem);
-            lists.push(StemList {
-                rows: Box::new(scan(snapshot, &range, Direction::Forward)),
-                next: None,
-            });
+            lists.push(EntryList::stored(snapshot, path, stem));
         }
-        let used = |list: &WordList| {
-            let at = stems.binary_search(&&list.stem[..]).ok()?;
-            Some((at, list.is_of_word))
-        };
         let mut terms = Vec::with_capacity(words.terms.len());
         for term in &words.terms {
-            let mut lists_of_words = Vec::with_capacity(term.len());
-            for lists in term {
-                lists_of_words.push(lists.iter().filter_map(used).collect());
+            let mut words = Vec::with_capacity(term.len());
+            for WordLists {
+                lists: lists_of_word,
+                gathered,
+            } in term
+            {
+                let mut uses: Vec<ListUse> = Vec::with_capacity(lists_of_word.len() + 1);
+                for list in lists_of_word {
+                    let at = stems.binary_search(&&list.stem[..]);
+                    uses.extend(at.ok().map(|at| (at, list.is_of_word)));
+                }
+                if !gathered.is_empty() {
+                    uses.push((lists.len(), false));
+                    lists.push(EntryList::gathered(gathered));
+                }
+                words.push(uses);
             }
-            terms.push(lists_of_words);
+            terms.push(words);
         }
         TextHits { lists, terms }
     }
@@ -117,7 +125,7 @@ impl<'a> TextHits<'a> {
                 let is_of_text = list.next.as_ref().is_some_and(|next| next.number == number);
                 if is_of_text {
                     list.advance()?;
-                    entries += 1;
+                    entries += u64::from(!list.is_gathered);
                 }
             }
             take(TextHit {

@@ -4,8 +4,8 @@
 //! entries of its stem, or for a phrase the texts in which its words follow each other.
 
 use super::index_view::IndexView;
-use super::like_words::TermLists;
 use super::posting::{CHECK_INTERVAL, count_checked};
+use super::term_lists::TermLists;
 use super::text_hits::TextHits;
 use crate::index::generations::Policies;
 use crate::index::texts::stem_key;
@@ -15,17 +15,13 @@ use orrery_model::Result;
 use orrery_sql::{TermWord, Total};
 use orrery_storage::Snapshot;
 
-/// Lists of entries that are merged for a term. Texts with a term of more lists are counted from
-/// the items.
-const LISTS_MAX: usize = 256;
-
 /// The aggregates of a partition.
 pub(super) struct PartitionTotals {
     /// Each of the aggregates that were asked for.
     pub totals: Vec<u64>,
     /// Entries that were read.
     pub entries: u64,
-    /// Keys that were read to find the words that are like those of fuzzy terms.
+    /// Words of an index that were compared with those of fuzzy terms.
     pub compared_words: u64,
 }
 
@@ -105,11 +101,12 @@ fn texts_with(
         return Ok(Some(count));
     }
     let terms = [words.to_vec()];
-    let lists = TermLists::of(snapshot, number, &terms, LISTS_MAX, check_point)?;
+    let lists = TermLists::of(snapshot, number, &terms, check_point)?;
     let Some(lists) = lists else {
         return Ok(None);
     };
-    work.compared_words += lists.passed;
+    work.compared_words += lists.compared_words;
+    work.entries += lists.entries;
     let (mut count, mut texts) = (0, 0_u64);
     TextHits::open(snapshot, number, &lists).for_each(|text| {
         work.entries += text.entries;

@@ -31,8 +31,6 @@ const MATCHES_MAX: u64 = 1_000;
 const VECTORS_PER_CODE: u64 = 8;
 /// Entries of a lookup that are counted, and matches whose quantised vectors are compared.
 pub(super) const COUNTED_MAX: usize = 30_000;
-/// Lists of entries of stems and words that a walk merges. With more of them the texts are read.
-const SCORED_LISTS_MAX: usize = 256;
 /// Best rows by a score that are read one by one. For more of them all items are read.
 const RANKED_ROWS_MAX: u64 = 10_000;
 
@@ -57,12 +55,7 @@ impl Planner<'_, '_> {
             return Ok(None);
         }
         self.use_matches(estimates, &mut walk)?;
-        let lists_max = match self.query.order {
-            // The first page has found that the lists are few enough.
-            Some(FixedOrder::Index(_)) => 4 * SCORED_LISTS_MAX,
-            _ => SCORED_LISTS_MAX,
-        };
-        let Some(walk) = walk.with_words(self.snapshot, self.query, lists_max)? else {
+        let Some(walk) = walk.with_words(self.snapshot, self.query)? else {
             return Ok(None);
         };
         let items = self.items_of_partition()?;
@@ -100,7 +93,7 @@ impl Planner<'_, '_> {
             if self.has_few_matches(estimates, &walk)? {
                 return Ok(None);
             }
-            let walk = walk.with_words(self.snapshot, self.query, SCORED_LISTS_MAX)?;
+            let walk = walk.with_words(self.snapshot, self.query)?;
             let Some(walk) = walk else {
                 return Ok(None);
             };
