@@ -40,6 +40,9 @@ const ROWS_MAX: u64 = 1_000;
 const ROWS_MIN: u64 = 10;
 /// Candidates of a round for each one of the round before.
 const GROWTH: u64 = 4;
+/// The best of the compared candidates that a round returns for each row, so that a query which
+/// looks behind its last row needs no other round.
+const RETURNED_PER_ROW: usize = 2;
 /// Vectors for each one that has changed, below which all vectors are compared.
 const VECTORS_PER_MARK: u64 = 20;
 /// Vectors between two calls of the check point.
@@ -164,7 +167,7 @@ impl Approximation {
         is_cheap.then_some(Effort {
             list_size: candidates as usize,
             compared: compared as usize,
-            returned: (self.rows * growth) as usize,
+            returned: (self.rows * growth) as usize * RETURNED_PER_ROW,
         })
     }
 
