@@ -1,14 +1,21 @@
-"""Makes the texts and embeddings of `bench search` from packages: the glosses of WordNet (the Debian
-package wordnet-base), embedded with the static table of 256 dimensions inside the PyPI package
-wordllama. A text is embedded as the mean of the rows of its tokens, with length 1.
+"""Makes the texts and embeddings of `bench search` from packages: the glosses of WordNet (the
+Debian package wordnet-base), embedded with the static table of 256 dimensions inside the PyPI
+package wordllama. A text is embedded as the mean of the rows of its tokens, with length 1.
 
     python3 -m venv venv && venv/bin/pip install numpy tokenizers safetensors
-    venv/bin/python bench/search_data.py DIRECTORY
+    venv/bin/python bench/search_data.py DIRECTORY [--synthetic N]
 
 The directory gets `texts.txt`, a text a line, and `vectors.f32`, a vector for each text: 256
 little-endian floats. Nothing of them is committed.
+
+`--synthetic N` adds `synthetic.txt` and `synthetic.f32` of the same form, with N vectors. Each lies
+between those of two random texts, moved a little, and has length 1; its text is the beginning of
+one text and the end of the other. They are no embeddings of texts, so the benchmark says how many
+of its items are synthetic. The last real texts, which are its queries, have no part in them. With
+`--synthetic` alone, data that exists is not made again.
 """
 
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -21,6 +28,10 @@ from tokenizers import Tokenizer
 TABLE = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 BATCH = 4096
+# The last texts are left out of the synthetic ones: they are the queries of a large run.
+QUERIES = 2_000
+# The length that a synthetic vector is moved by, in a random direction.
+NOISE = 0.1
 
 
 def glosses(directory):
@@ -58,9 +69,8 @@ def embedded(texts, table, tokenizer):
     return vectors
 
 
-def main():
-    directory = pathlib.Path(sys.argv[1])
-    directory.mkdir(parents=True, exist_ok=True)
+def make_real(directory):
+    """Writes the texts and their embeddings."""
     texts = glosses(directory)
     table, tokenizer = members(directory)
     table = next(iter(load(table).values())).astype(numpy.float32)
@@ -74,6 +84,53 @@ def main():
             file.write(embedded(texts[first : first + BATCH], table, tokenizer).tobytes())
             print(f"\r{min(first + BATCH, len(texts))} of {len(texts)} texts", end="", flush=True)
     print()
+
+
+def joined(first, second):
+    """Returns the beginning of one text and the end of another."""
+    first, second = first.split(), second.split()
+    return " ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :])
+
+
+def make_synthetic(directory, count):
+    """Writes synthetic texts and vectors, a batch at a time."""
+    texts = (directory / "texts.txt").read_text("utf-8").splitlines()
+    vectors = numpy.memmap(directory / "vectors.f32", "<f4", "r").reshape(len(texts), -1)
+    sources, dimensions = len(texts) - QUERIES, vectors.shape[1]
+    random = numpy.random.default_rng(2)
+    with (
+        open(directory / "synthetic.txt", "w", encoding="utf-8") as text_file,
+        open(directory / "synthetic.f32", "wb") as vector_file,
+    ):
+        for done in range(0, count, BATCH):
+            size = min(BATCH, count - done)
+            first = random.integers(sources, size=size)
+            second = random.integers(sources, size=size)
+            part = random.random((size, 1), dtype="f4")
+            noise = random.standard_normal((size, dimensions), dtype="f4")
+            made = part * vectors[first] + (1 - part) * vectors[second]
+            made += noise * (NOISE / dimensions**0.5)
+            made /= numpy.linalg.norm(made, axis=1, keepdims=True)
+            vector_file.write(made.astype("<f4").tobytes())
+            for one, other in zip(first, second):
+                text_file.write(joined(texts[one], texts[other]) + "\n")
+            print(f"\r{done + size} of {count} synthetic vectors", end="", flush=True)
+    print()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Makes the data of `bench search`.")
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument(
+        "--synthetic", type=int, default=0, metavar="N", help="number of synthetic vectors"
+    )
+    arguments = parser.parse_args()
+    directory = arguments.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    if not arguments.synthetic or not (directory / "vectors.f32").exists():
+        make_real(directory)
+    if arguments.synthetic:
+        make_synthetic(directory, arguments.synthetic)
 
 
 main()

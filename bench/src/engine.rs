@@ -11,7 +11,7 @@ use orrery_engine::request::{
     AdmissionOptions, Id, QueryPage, QueryRequest, RangeChange, RangeChangeStatus, ReadReply,
     Scope, Throughput, WriteOperation, WriteOptions, Written,
 };
-use orrery_engine::{Container, Engine, EngineOptions, Pending, ThroughputOptions};
+use orrery_engine::{BackgroundTask, Container, Engine, EngineOptions, Pending, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::{SeededWorld, World};
@@ -20,13 +20,17 @@ use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{MemoryStore, Store};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Operations of one round.
 const READS: u64 = 100_000;
 const CREATES: u64 = 10_000;
-/// Creates that [`BenchEngine::create_all`] keeps waiting for durability.
-const PENDING_CREATES_MAX: usize = 256;
+/// Writes that [`BenchEngine::write_all`] keeps waiting for durability.
+const PENDING_WRITES_MAX: usize = 256;
+/// Threads of [`BenchEngine::load`].
+pub(crate) const LOADERS: usize = 4;
+/// Milliseconds within which background work must come for [`BenchEngine::settle`] to wait for it.
+const SETTLED_MS: u64 = 1_100;
 /// 2026-01-01, in milliseconds since 1970.
 pub(crate) const NOW_MS: u64 = 1_767_225_600_000;
 
@@ -67,6 +71,18 @@ impl BenchEngine {
             ru,
             ThroughputOptions::default(),
             Arc::new(SeededWorld::new(NOW_MS, 1)),
+        )
+    }
+
+    /// Does the same as [`BenchEngine::with`] with the real clock, by which background work that
+    /// waits comes to its turn.
+    pub(crate) fn with_clock(store: Arc<dyn Store>, container: &str, ru: u32) -> Result<Self> {
+        Self::on(
+            store,
+            container,
+            ru,
+            ThroughputOptions::default(),
+            Arc::new(RealClock(SeededWorld::new(NOW_MS, 1))),
         )
     }
 
@@ -126,11 +142,11 @@ impl BenchEngine {
         Ok(self.engine.admit_only(&self.container, key, admission)?)
     }
 
-    /// Submits the create of an item.
-    fn begin_create(&self, text: &[u8]) -> Pending<Written> {
+    /// Submits the write of an item.
+    fn begin_write(&self, operation: &WriteOperation, text: &[u8]) -> Pending<Written> {
         self.engine.write_item(
             &self.container,
-            &WriteOperation::Create,
+            operation,
             Some(text),
             &WriteOptions::default(),
         )
@@ -138,25 +154,80 @@ impl BenchEngine {
 
     /// Creates an item and waits until the store reports the commit as durable.
     pub(crate) fn create(&self, text: &[u8]) -> Result<()> {
-        self.begin_create(text).wait().result?;
+        let create = self.begin_write(&WriteOperation::Create, text);
+        create.wait().result?;
         Ok(())
     }
 
-    /// Creates items with up to [`PENDING_CREATES_MAX`] creates waiting for durability at a time.
+    /// Creates items with up to [`PENDING_WRITES_MAX`] creates waiting for durability at a time.
     pub(crate) fn create_all(&self, texts: impl Iterator<Item = Vec<u8>>) -> Result<()> {
+        self.write_all(&WriteOperation::Create, texts)
+    }
+
+    /// Writes items with up to [`PENDING_WRITES_MAX`] writes waiting for durability at a time.
+    fn write_all(
+        &self,
+        operation: &WriteOperation,
+        texts: impl Iterator<Item = Vec<u8>>,
+    ) -> Result<()> {
         let mut pending = VecDeque::new();
         for text in texts {
-            pending.push_back(self.begin_create(&text));
-            if pending.len() > PENDING_CREATES_MAX
+            pending.push_back(self.begin_write(operation, &text));
+            if pending.len() > PENDING_WRITES_MAX
                 && let Some(oldest) = pending.pop_front()
             {
                 oldest.wait().result?;
             }
         }
-        for create in pending {
-            create.wait().result?;
+        for write in pending {
+            write.wait().result?;
         }
         Ok(())
+    }
+
+    /// Writes `count` items with [`LOADERS`] threads. Returns the time that they took.
+    pub(crate) fn load(
+        &self,
+        operation: &WriteOperation,
+        count: usize,
+        item: impl Fn(usize) -> Vec<u8> + Sync,
+    ) -> Result<Duration> {
+        let started = Instant::now();
+        let item = &item;
+        on_threads(LOADERS, |first| {
+            let own = (first..count).step_by(LOADERS);
+            self.write_all(operation, own.map(item))
+        })?;
+        Ok(started.elapsed())
+    }
+
+    /// Runs the background work of all tasks until none has work now or within
+    /// [`SETTLED_MS`]. Returns the time that it took, without the waits for work.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the time of the next work is known, and nothing else runs that brings some"
+    )]
+    pub(crate) fn settle(&self) -> Result<Duration> {
+        let mut busy = Duration::ZERO;
+        loop {
+            let mut has_run = false;
+            for task in BackgroundTask::ALL {
+                let started = Instant::now();
+                while self.engine.run_background_work(task)? {
+                    has_run = true;
+                }
+                busy += started.elapsed();
+            }
+            let waits = BackgroundTask::ALL.map(|task| self.engine.background_work_in(task));
+            let next = waits.into_iter().flatten().min();
+            match next {
+                _ if has_run => {}
+                Some(wait) if wait <= SETTLED_MS => {
+                    std::thread::sleep(Duration::from_millis(wait.max(1)));
+                }
+                _ => return Ok(busy),
+            }
+        }
     }
 
     /// Returns one page of a query.
@@ -223,6 +294,27 @@ impl BenchEngine {
         };
         Ok(self.container.partition_key().extract(&item)?)
     }
+}
+
+/// Calls `run` with the numbers from 0 on, each in its own thread. Returns the results in the order
+/// of the numbers.
+pub(crate) fn on_threads<T: Send>(
+    threads: usize,
+    run: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let run = &run;
+    std::thread::scope(|scope| {
+        let mut started = Vec::new();
+        for number in 0..threads {
+            // An error of any kind does not pass from thread to thread, its text does.
+            started.push(scope.spawn(move || run(number).map_err(|error| error.to_string())));
+        }
+        let mut results = Vec::new();
+        for thread in started {
+            results.push(thread.join().map_err(|_| "a thread panicked")??);
+        }
+        Ok(results)
+    })
 }
 
 /// Parses a JSON object.

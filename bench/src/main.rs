@@ -7,7 +7,7 @@
 //! | `direct` | frames of the direct mode beside requests of HTTP, both over TLS |
 //! | `engine` | the engine in this process, without HTTP and disk |
 //! | `queries` | queries with results of one size in containers of several sizes |
-//! | `search` | the nearest vectors, with a vector index and without one |
+//! | `search` | searches by vectors and words with each type of index, beside other databases |
 //! | `categories` | queries that filter and group by a category, on 1 and on 167 partitions |
 //! | `bulk` | single creates, bulk requests and transactional batches over HTTP |
 //! | `memory` | creates with the data in memory and on disk, and the memory of an item |
@@ -136,8 +136,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Measure the nearest vectors of a container with a vector index and of one without, on disk,
-    /// in this process; the data is made by bench/search_data.py
+    /// Measure searches by vectors and words with each type of index and without one, on disk, in
+    /// this process; the data is made by bench/search_data.py
     Search(search::SearchArguments),
     /// Measure queries that filter and group by a category, on 1 and on 167 physical partitions, in
     /// this process and over HTTP

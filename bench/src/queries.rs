@@ -11,7 +11,7 @@ use crate::Result;
 use crate::engine::BenchEngine;
 use crate::record::figure;
 use crate::report::median;
-use orrery_engine::request::{PageRequest, QueryRequest, Scope};
+use orrery_engine::request::{PageRequest, QueryRequest, Scope, WriteOperation};
 use orrery_storage::{LocalOptions, LocalStore};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// Physical partitions of each container. A new container has one for each 6,000 RU/s.
 const PARTITIONS: u32 = 4;
-/// Threads that load a container.
-const LOADERS: u64 = 4;
 /// Items with the same `kind`.
 const ITEMS_PER_KIND: u64 = 10;
 /// Items with the same `shade`.
@@ -191,24 +189,9 @@ impl FilledContainer {
             LocalOptions::default(),
         )?;
         let engine = BenchEngine::with(Arc::new(store), CONTAINER, PARTITIONS * 6_000)?;
-        let started = Instant::now();
-        std::thread::scope(|scope| -> Result<()> {
-            let mut loaders = Vec::new();
-            for first in 0..LOADERS {
-                let engine = &engine;
-                loaders.push(scope.spawn(move || {
-                    let own = (first..items).step_by(LOADERS as usize);
-                    engine
-                        .create_all(own.map(|n| item(n, items)))
-                        .map_err(|error| error.to_string())
-                }));
-            }
-            for loader in loaders {
-                loader.join().map_err(|_| "a loader panicked")??;
-            }
-            Ok(())
-        })?;
-        let rate = items as f64 / started.elapsed().as_secs_f64();
+        let create = WriteOperation::Create;
+        let took = engine.load(&create, items as usize, |n| item(n as u64, items))?;
+        let rate = items as f64 / took.as_secs_f64();
         println!("{items} items loaded, {rate:.0} items/s");
         Ok(FilledContainer { engine, items })
     }

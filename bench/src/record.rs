@@ -16,7 +16,7 @@ use line::{Facts, Line};
 
 const FILE: &str = "docs/history/bench.tsv";
 /// Options with a path of this machine, which the name of a run leaves out.
-const PATHS: [&str; 1] = ["--directory"];
+const PATHS: [&str; 3] = ["--data", "--directory", "--python"];
 
 /// The figures of this run, in the order of their output.
 static FIGURES: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());

@@ -302,7 +302,10 @@ impl PruneAccessor for Accessor<'_> {
     where
         Itr: ExactSizeIterator<Item = u64> + Clone + Send + Sync,
     {
-        let missing: Vec<u64> = nodes.filter(|&node| !self.vectors.has(node)).collect();
+        // The entry lies between all nodes, so it would make the rule of pruning drop nearly all
+        // others. No list has it.
+        let is_missing = |node: &u64| *node != ENTRY && !self.vectors.has(*node);
+        let missing: Vec<u64> = nodes.filter(is_missing).collect();
         async move {
             if !missing.is_empty() {
                 match self.desk.ask(Request::Vectors(missing)).await {
@@ -318,7 +321,7 @@ impl PruneAccessor for Accessor<'_> {
 /// Vectors by node.
 #[derive(Default)]
 pub(crate) struct Vectors {
-    /// Where the vector of each node begins.
+    /// The place at which the vector of each node begins.
     starts: FxHashMap<u64, usize>,
     components: Vec<f32>,
     /// Components of a vector; 0 before the first one.
@@ -503,8 +506,7 @@ impl<'a> SearchPostProcess<Accessor<'a>, ()> for Nodes {
     }
 }
 
-/// The nodes that a removal looks at: those found, without the removed one, and the entry at the
-/// end, because its list may lead to the removed node and must not be left behind.
+/// The nodes that a removal looks at: those found, without the removed one and the entry.
 pub(crate) struct Survivors {
     removed: u64,
 }
@@ -523,9 +525,7 @@ impl<'a> SearchPostProcess<Accessor<'a>, ()> for Survivors {
         I: Iterator<Item = Neighbor<u64>> + Send,
         B: SearchOutputBuffer<u64> + Send + ?Sized,
     {
-        let room = output.size_hint().unwrap_or(usize::MAX).saturating_sub(1);
-        let found = candidates.filter(|found| ![ENTRY, self.removed].contains(found.id()));
-        let count = output.extend(found.take(room));
-        Ok(count + output.extend([Neighbor::new(ENTRY, f32::MAX)]))
+        let others = candidates.filter(|found| ![ENTRY, self.removed].contains(found.id()));
+        Ok(output.extend(others))
     }
 }

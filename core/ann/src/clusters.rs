@@ -65,7 +65,7 @@ impl Clusters {
                 break;
             }
             chosen = at_share(&distances, total * random.fraction());
-            if clusters.count % 32 == 0 {
+            if clusters.count.is_multiple_of(32) {
                 check()?;
             }
         }
@@ -81,7 +81,7 @@ impl Clusters {
     ) -> Result<bool> {
         let mut changed = false;
         for (point, assigned) in assigned.iter_mut().enumerate() {
-            if point % CHECK_EVERY == 0 {
+            if point.is_multiple_of(CHECK_EVERY) {
                 check()?;
             }
             let mut distances = [0.0; CENTROIDS];

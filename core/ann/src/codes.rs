@@ -112,7 +112,7 @@ impl Codes {
     ) -> Result<Vec<(f32, u64)>> {
         let mut best: BinaryHeap<Found> = BinaryHeap::new();
         for (number, (node, code)) in self.iter().enumerate() {
-            if number % CHECK_EVERY == 0 {
+            if number.is_multiple_of(CHECK_EVERY) {
                 check()?;
             }
             let found = Found {

@@ -4,6 +4,7 @@ use crate::ENTRY;
 use crate::bridge::{Answer, Desk, Removal, Request, Server, Strategy, Vectors, drive};
 use crate::codes::Codes;
 use crate::graph::{Lists, Shape};
+use crate::metric::{Metric, normalise};
 use crate::quantiser::{Distances, Quantiser};
 use crate::random::mixed;
 use diskann::graph::{DiskANNIndex, InplaceDeleteMethod};
@@ -25,13 +26,16 @@ const BLUR_SHARE: f32 = 1e-4;
 /// The smallest width of a blur, for a quantiser that was trained on equal vectors.
 const BLUR_MIN: f32 = 1e-6;
 
+/// The width of a blur of normalised vectors, whose distances are rounded at about 1e-7.
+const BLUR_OF_NORMALISED: f32 = 3e-3;
+
 /// Components of a blur.
 const BLUR_COMPONENTS: usize = 4;
 
 /// Changes of a graph, gathered in memory over the stored lists and codes, which stay as they are.
 ///
-/// Distances between nodes are those of the vectors that their codes stand for, squared Euclidean
-/// for every metric. After an error an edit is incomplete and must be dropped.
+/// Edges are chosen by the squared Euclidean distances of the vectors that codes stand for; for the
+/// inner product these are normalised first, because short vectors would be near to all others. After an error an edit is incomplete and must be dropped.
 pub struct GraphEdit<'a> {
     /// Made by the first change.
     index: Option<DiskANNIndex<Desk>>,
@@ -65,7 +69,8 @@ impl<'a> GraphEdit<'a> {
             read: FxHashMap::default(),
             changed_lists: FxHashMap::default(),
             changed_codes: BTreeMap::new(),
-            origin: quantiser.squared_distances_of_code(quantiser.entry_code()),
+            norms: (quantiser.metric() == Metric::DotProduct).then(|| quantiser.squared_norms()),
+            origin: quantiser.squared_norms(),
             origin_node: ENTRY,
         };
         Self {
@@ -83,28 +88,41 @@ impl<'a> GraphEdit<'a> {
         if node == ENTRY {
             return Err(Error::internal("the entry of a graph cannot be linked"));
         }
-        self.unlink(node)?;
+        if self.state.is_linked(node)? {
+            self.unlink(node)?;
+        }
         let code = self.state.quantiser.encode(vector);
         self.state.set_origin(node, &code);
         self.state.changed_codes.insert(node, Some(code));
         let index = made(&mut self.index, self.shape)?;
         let context = DefaultContext;
         let insert = index.insert(&Strategy, &context, &node, ());
-        drive(&index.data_provider, insert, &mut self.state)
+        drive(&index.data_provider, insert, &mut self.state)?;
+        let degree = index.config.pruned_degree().get();
+        self.state.enter(node, degree)
     }
 
     /// Removes a node and repairs the lists that lead to it. A node that is not linked is left
     /// alone.
     ///
     /// Some lists may still name the node afterwards; they lose it when they change, and searches
-    /// skip it because it has no code.
+    /// skip it because it has no code. If the node has a list and no code, its lists are sought
+    /// near one of its neighbours.
     ///
     /// # Errors
     /// Those of the lists.
     pub fn unlink(&mut self, node: u64) -> Result<()> {
-        let Some(code) = self.state.code(node).map(<[u8]>::to_vec) else {
+        if node == ENTRY {
             return Ok(());
+        }
+        let neighbours = self.state.live_list(node)?;
+        let known = self.state.code(node).map(<[u8]>::to_vec);
+        let near = neighbours.first().and_then(|&near| self.state.code(near));
+        let Some(code) = known.or_else(|| near.map(<[u8]>::to_vec)) else {
+            return self.state.drop_list(node);
         };
+        // Without a code of its own the algorithm would not see the node in any list.
+        self.state.changed_codes.insert(node, Some(code.clone()));
         self.state.set_origin(node, &code);
         let index = made(&mut self.index, self.shape)?;
         let list_size = index.config.l_build().get();
@@ -117,7 +135,7 @@ impl<'a> GraphEdit<'a> {
         let delete = index.inplace_delete(removal, &context, &node, REPLACEMENTS, method);
         drive(&index.data_provider, delete, &mut self.state)?;
         self.state.changed_codes.insert(node, None);
-        Ok(())
+        self.state.leave(node, &neighbours)
     }
 
     /// Returns what changed.
@@ -125,8 +143,7 @@ impl<'a> GraphEdit<'a> {
         let State {
             read,
             changed_lists,
-            mut changed_codes,
-            codes,
+            changed_codes,
             ..
         } = self.state;
         let differs = |node: &u64, list: &Vec<u64>| {
@@ -140,7 +157,6 @@ impl<'a> GraphEdit<'a> {
         let lists = changed_lists
             .into_iter()
             .filter(|(node, list)| differs(node, list));
-        changed_codes.retain(|&node, code| code.as_deref() != codes.get(node));
         GraphChanges {
             lists: lists.collect(),
             codes: changed_codes,
@@ -168,6 +184,8 @@ struct State<'a> {
     read: FxHashMap<u64, Vec<u64>>,
     changed_lists: FxHashMap<u64, Vec<u64>>,
     changed_codes: BTreeMap<u64, Option<Vec<u8>>>,
+    /// The squared norms of codes, if edges are chosen by the cosine.
+    norms: Option<Distances>,
     /// The distances from the code of the node that the algorithm is about.
     origin: Distances,
     origin_node: u64,
@@ -175,8 +193,36 @@ struct State<'a> {
 
 impl State<'_> {
     fn set_origin(&mut self, node: u64, code: &[u8]) {
-        self.origin = self.quantiser.squared_distances_of_code(code);
+        let mut vector = Vec::with_capacity(self.quantiser.dimensions());
+        self.append_vector(code, &mut vector);
+        self.origin = match self.norms {
+            None => self.quantiser.squared_distances(&vector),
+            Some(_) => self.quantiser.inner_products(&vector),
+        };
         self.origin_node = node;
+    }
+
+    /// Appends the vector of a code in the form in which nodes are compared.
+    fn append_vector(&self, code: &[u8], components: &mut Vec<f32>) {
+        let start = components.len();
+        self.quantiser.append_decoded(code, components);
+        if self.norms.is_some() {
+            normalise(&mut components[start..]);
+        }
+    }
+
+    /// Returns the distance from the node that the algorithm is about.
+    fn distance(&self, node: u64, code: &[u8]) -> f32 {
+        let distance = self.origin.to(code);
+        let squared = match &self.norms {
+            None => distance,
+            Some(norms) => {
+                let norm = norms.to(code).sqrt();
+                let cosine = if norm > 0.0 { -distance / norm } else { 0.0 };
+                (2.0 - 2.0 * cosine).max(0.0)
+            }
+        };
+        squared + self.blur.squared_distance(self.origin_node, node)
     }
 
     fn code(&self, node: u64) -> Option<&[u8]> {
@@ -206,12 +252,70 @@ impl State<'_> {
         Ok(list)
     }
 
+    /// Makes a new node one of those at which searches begin, while these are few. Later the nodes
+    /// of the smallest mixed numbers stay: a random sample of all, which seldom changes.
+    fn enter(&mut self, node: u64, degree: usize) -> Result<()> {
+        let mut list = self.live_list(ENTRY)?;
+        if list.contains(&node) {
+            return Ok(());
+        }
+        list.push(node);
+        if list.len() > degree {
+            list.sort_unstable_by_key(|&node| mixed(node));
+            list.truncate(degree);
+            if !list.contains(&node) {
+                return Ok(());
+            }
+        }
+        self.set_list(ENTRY, list);
+        Ok(())
+    }
+
+    /// Replaces a removed node among those at which searches begin by one of its neighbours, or by
+    /// any node if there would be none.
+    fn leave(&mut self, node: u64, neighbours: &[u64]) -> Result<()> {
+        if !self.list(ENTRY)?.contains(&node) {
+            return Ok(());
+        }
+        let mut list = self.live_list(ENTRY)?;
+        let others = neighbours.iter().copied();
+        let successor = others
+            .filter(|other| *other != node && !list.contains(other))
+            .min_by_key(|&other| mixed(other));
+        list.extend(successor);
+        if list.is_empty() {
+            let stored = self.codes.iter().map(|(node, _)| node);
+            let nodes = stored.chain(self.changed_codes.keys().copied());
+            list.extend(nodes.filter(|&node| self.code(node).is_some()).min());
+        }
+        self.set_list(ENTRY, list);
+        Ok(())
+    }
+
+    /// Returns true if the node has a list or is one of those at which searches begin.
+    fn is_linked(&mut self, node: u64) -> Result<bool> {
+        Ok(!self.list(node)?.is_empty() || self.list(ENTRY)?.contains(&node))
+    }
+
+    /// Removes the list of a node without repairing others.
+    fn drop_list(&mut self, node: u64) -> Result<()> {
+        if !self.list(node)?.is_empty() {
+            self.set_list(node, Vec::new());
+        }
+        self.leave(node, &[])
+    }
+
+    fn set_list(&mut self, node: u64, mut neighbours: Vec<u64>) {
+        neighbours.sort_unstable();
+        neighbours.dedup();
+        self.changed_lists.insert(node, neighbours);
+    }
+
     fn distances(&self, nodes: &[u64]) -> Vec<(u64, f32)> {
         let mut found = Vec::with_capacity(nodes.len());
         for &node in nodes {
             if let Some(code) = self.code(node) {
-                let blur = self.blur.squared_distance(self.origin_node, node);
-                found.push((node, self.origin.to(code) + blur));
+                found.push((node, self.distance(node, code)));
             }
         }
         found
@@ -222,7 +326,7 @@ impl State<'_> {
         for &node in nodes {
             if let Some(code) = self.code(node) {
                 vectors.push(node, |components| {
-                    self.quantiser.append_decoded(code, components);
+                    self.append_vector(code, components);
                     components.extend(self.blur.at(node));
                 });
             }
@@ -238,10 +342,8 @@ impl Server for State<'_> {
             Request::LiveList(node) => Answer::List(self.live_list(node)?),
             Request::Distances(nodes) => Answer::Distances(self.distances(&nodes)),
             Request::Vectors(nodes) => Answer::Vectors(self.vectors(&nodes)),
-            Request::SetList(node, mut neighbours) => {
-                neighbours.sort_unstable();
-                neighbours.dedup();
-                self.changed_lists.insert(node, neighbours);
+            Request::SetList(node, neighbours) => {
+                self.set_list(node, neighbours);
                 Answer::Done
             }
         })
@@ -259,9 +361,11 @@ struct Blur {
 
 impl Blur {
     fn of(quantiser: &Quantiser) -> Self {
-        Self {
-            width: (quantiser.spread() * BLUR_SHARE).max(BLUR_MIN),
-        }
+        let width = match quantiser.metric() {
+            Metric::DotProduct => BLUR_OF_NORMALISED,
+            Metric::Cosine | Metric::Euclidean => (quantiser.spread() * BLUR_SHARE).max(BLUR_MIN),
+        };
+        Self { width }
     }
 
     /// Returns the additional components of a node, each from 0 to the width.

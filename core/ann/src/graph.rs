@@ -46,7 +46,10 @@ impl Shape {
         let list_size = self.build_list_size.clamp(2, 10_000);
         // All graphs are linked by the squared Euclidean distance, for which this rule is made.
         let rule = PruneKind::TriangleInequality;
-        let builder = Builder::new(degree, MaxDegree::default_slack(), list_size, rule);
+        let mut builder = Builder::new(degree, MaxDegree::default_slack(), list_size, rule);
+        // Where some vectors are near to nearly all others, the rule keeps these and few more; the
+        // rest of a list is then filled with the nearest nodes.
+        builder.saturate_after_prune(true);
         let config: Config = builder.build().map_err(Error::internal)?;
         let threads = if scratch {
             std::num::NonZeroUsize::new(1)

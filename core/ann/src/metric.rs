@@ -48,16 +48,21 @@ pub(crate) fn prepared(metric: Metric, dimensions: usize, vector: &[f32]) -> Vec
         .take(dimensions)
         .collect();
     if metric == Metric::Cosine {
-        let squares: f64 = vector
-            .iter()
-            .map(|&component| f64::from(component).powi(2))
-            .sum();
-        if squares > 0.0 {
-            let norm = squares.sqrt();
-            for component in &mut vector {
-                *component = (f64::from(*component) / norm) as f32;
-            }
-        }
+        normalise(&mut vector);
     }
     vector
+}
+
+/// Divides a vector by its norm. A zero vector stays zero.
+pub(crate) fn normalise(vector: &mut [f32]) {
+    let squares: f64 = vector
+        .iter()
+        .map(|&component| f64::from(component).powi(2))
+        .sum();
+    if squares > 0.0 {
+        let norm = squares.sqrt();
+        for component in vector {
+            *component = (f64::from(*component) / norm) as f32;
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::clusters::{Clusters, nearest};
 use crate::metric::{Metric, prepared};
 use orrery_model::{Error, Result};
 use std::fmt;
+use std::iter::repeat;
 use std::sync::Arc;
 
 /// Centroids of a chunk: what a byte can name.
@@ -231,17 +232,25 @@ impl Quantiser {
         }
     }
 
-    /// Returns the squared Euclidean distances from the vector of a code to the codes.
-    pub(crate) fn squared_distances_of_code(&self, code: &[u8]) -> Distances {
-        let mut vector = Vec::with_capacity(self.dimensions());
-        self.append_decoded(code, &mut vector);
-        self.book.squared_distances(&vector)
+    /// Returns the squared Euclidean distances from a vector, which is taken as it is, to the codes.
+    pub(crate) fn squared_distances(&self, vector: &[f32]) -> Distances {
+        self.book.squared_distances(vector)
     }
 
-    /// Appends the vector of a code: the centroids that the code names.
+    /// Returns the negative inner products of a vector, which is taken as it is, with the codes.
+    pub(crate) fn inner_products(&self, vector: &[f32]) -> Distances {
+        self.book.inner_products(vector)
+    }
+
+    /// Returns the squared norms of codes.
+    pub(crate) fn squared_norms(&self) -> Distances {
+        self.book.squared_distances(&vec![0.0; self.dimensions()])
+    }
+
+    /// Appends the vector of a code: the centroids that the code names. Missing bytes count as 0.
     pub(crate) fn append_decoded(&self, code: &[u8], vector: &mut Vec<f32>) {
         let book = &*self.book;
-        for (chunk, &number) in book.chunks.iter().zip(code) {
+        for (chunk, &number) in book.chunks.iter().zip(code.iter().chain(repeat(&0))) {
             let start = CENTROIDS * chunk.start + usize::from(number) * chunk.width;
             vector.extend_from_slice(&book.centroids[start..start + chunk.width]);
         }
@@ -343,9 +352,10 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Returns the distance to a code.
+    /// Returns the distance to a code. Bytes behind the code do not count.
     #[inline]
     pub fn to(&self, code: &[u8]) -> f32 {
+        let code = code.get(..self.tables.len()).unwrap_or(code);
         // Four sums at a time, because each waits for the one before.
         let (tables, last_tables) = self.tables.as_chunks::<4>();
         let (codes, last_codes) = code.as_chunks::<4>();

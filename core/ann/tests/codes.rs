@@ -13,7 +13,7 @@ fn slots_of_removed_codes_are_used_again() {
     let memory = codes.memory_bytes();
     for round in 1..20 {
         for node in 0..500 {
-            codes.remove(round * 1000 + node - if round == 1 { 1000 } else { 1000 });
+            codes.remove((round - 1) * 1000 + node);
             codes.insert((round * 1000) + node, &[7, 7]);
         }
     }

@@ -1,22 +1,51 @@
 //! Searches and edits of graphs.
 
-use crate::support::{DIMENSIONS, Graph, Stored, clustered, trained};
+use crate::support::{DIMENSIONS, Graph, Numbers, Stored, clustered, trained};
 use orrery_ann::{ENTRY, Found, Metric, append_list, read_list};
 use std::collections::BTreeSet;
 
 #[test]
 fn a_search_finds_nearly_all_of_the_nearest_nodes_for_each_metric() {
     for metric in [Metric::Cosine, Metric::DotProduct, Metric::Euclidean] {
-        let graph = Graph::of(metric, &clustered(1, 1500, 30));
+        let graph = Graph::of(metric, &clustered(1, 1000, 30));
         let queries = clustered(2, 50, 30);
         let recall = graph.recall(&queries, |query| graph.search(query, 60));
         assert!(recall > 0.95, "{metric:?}: {recall}");
     }
 }
 
+/// Vectors without clusters show a graph with too few edges, which clusters hide.
+#[test]
+fn a_search_among_vectors_without_clusters_finds_nearly_all() {
+    let graph = Graph::of(Metric::Cosine, &clustered(1, 1500, 2000));
+    let queries = clustered(2, 50, 2000);
+    let recall = graph.recall(&queries, |query| graph.search(query, 60));
+    assert!(recall > 0.9, "{recall}");
+    let edges: usize = graph.stored.lists.values().map(Vec::len).sum();
+    assert!(edges > 20 * 1500, "{edges}");
+    assert_eq!(graph.search(&queries[0], 1500).len(), 1500);
+}
+
+/// Short vectors are near to all others, and must not take all edges.
+#[test]
+fn a_search_among_short_and_long_vectors_finds_most() {
+    let mut numbers = Numbers(6);
+    let mut vectors = clustered(1, 1000, 2000);
+    for vector in &mut vectors {
+        let scale = 0.5 + (numbers.next() % 256) as f32 / 128.0;
+        vector.iter_mut().for_each(|component| *component *= scale);
+    }
+    for (metric, floor) in [(Metric::DotProduct, 0.9), (Metric::Euclidean, 0.85)] {
+        let graph = Graph::of(metric, &vectors);
+        let queries = clustered(2, 50, 2000);
+        let recall = graph.recall(&queries, |query| graph.search(query, 60));
+        assert!(recall > floor, "{metric:?}: {recall}");
+    }
+}
+
 #[test]
 fn a_search_reads_few_lists_and_reports_them() {
-    let graph = Graph::of(Metric::Euclidean, &clustered(1, 1500, 30));
+    let graph = Graph::of(Metric::Euclidean, &clustered(1, 1000, 30));
     let found = graph.view().search(&clustered(2, 1, 30)[0], 20).unwrap();
     assert_eq!(found.nodes.len(), 20);
     assert!(found.nodes.is_sorted_by(|left, right| left.0 <= right.0));
@@ -26,11 +55,11 @@ fn a_search_reads_few_lists_and_reports_them() {
 
 #[test]
 fn the_graph_stays_good_when_half_of_its_nodes_are_replaced() {
-    let vectors = clustered(1, 1500, 30);
+    let vectors = clustered(1, 1000, 30);
     let mut graph = Graph::of(Metric::Cosine, &vectors);
     let queries = clustered(2, 50, 30);
     let before = graph.recall(&queries, |query| graph.search(query, 60));
-    for (part, new) in clustered(3, 750, 30).chunks(50).enumerate() {
+    for (part, new) in clustered(3, 500, 30).chunks(50).enumerate() {
         let first = part as u64 * 50;
         let removed: Vec<u64> = (first..first + 50).collect();
         let linked: Vec<_> = (2000 + first..).zip(new.iter().cloned()).collect();
@@ -53,6 +82,18 @@ fn the_graph_stays_good_when_half_of_its_nodes_are_replaced() {
     let dead_edges = lists.values().flatten().filter(|node| dead(node)).count();
     assert!(dead_edges * 20 < edges, "{dead_edges} of {edges}");
     assert!(!lists[&ENTRY].iter().any(dead));
+}
+
+#[test]
+fn the_nodes_at_which_searches_begin_can_all_be_removed() {
+    let mut graph = Graph::of(Metric::Euclidean, &clustered(1, 300, 300));
+    for _ in 0..3 {
+        let first = graph.stored.lists[&ENTRY].clone();
+        graph.change(&first, &[]);
+        let left = graph.codes.len();
+        let found = graph.search(&[0.0; DIMENSIONS], 300).len();
+        assert!(found + 3 >= left, "{found} of {left}");
+    }
 }
 
 #[test]
@@ -139,6 +180,9 @@ fn equal_vectors_are_all_found() {
     let found = graph.search(&[0.5; DIMENSIONS], 400).len();
     assert!(found >= 395, "{found}");
     assert_eq!(graph.search(&[0.5; DIMENSIONS], 50).len(), 50);
+    // Each has several neighbours, so the graph does not hang on single edges.
+    let edges: usize = graph.stored.lists.values().map(Vec::len).sum();
+    assert!(edges > 5 * 400, "{edges}");
     let removed: Vec<u64> = (0..200).collect();
     graph.change(&removed, &[]);
     let found = graph.search(&[0.5; DIMENSIONS], 200).len();
@@ -232,12 +276,41 @@ fn equal_history_gives_an_equal_graph() {
 }
 
 #[test]
-fn a_change_that_is_taken_back_is_no_change_of_codes() {
-    let graph = Graph::of(Metric::Euclidean, &clustered(1, 50, 5));
-    let mut edit = graph.edit();
-    edit.link(900, &clustered(3, 1, 5)[0]).unwrap();
-    edit.unlink(900).unwrap();
-    assert!(edit.into_changes().codes.is_empty());
+fn a_node_that_lost_its_code_is_removed_by_its_list() {
+    let mut graph = Graph::of(Metric::Euclidean, &clustered(1, 300, 5));
+    let first = graph.stored.lists[&ENTRY][0];
+    let removed: Vec<u64> = (50..100).chain([first]).collect();
+    for &node in &removed {
+        graph.codes.remove(node);
+    }
+    graph.change(&removed, &[]);
+    let lists = &graph.stored.lists;
+    let is_removed = |node: &u64| removed.contains(node);
+    assert!(!lists.keys().any(is_removed) && !lists[&ENTRY].iter().any(is_removed));
+    let edges = lists.values().map(Vec::len).sum::<usize>();
+    let dead = lists
+        .values()
+        .flatten()
+        .filter(|node| is_removed(node))
+        .count();
+    assert!(dead * 10 < edges, "{dead} of {edges}");
+}
+
+#[test]
+fn a_code_without_a_list_changes_no_link() {
+    let vectors = clustered(1, 300, 5);
+    let changes = |known: bool| {
+        let mut graph = Graph::of(Metric::Euclidean, &vectors);
+        if known {
+            let code = graph.quantiser.encode(&vectors[3]);
+            graph.codes.insert(900, &code);
+        }
+        let mut edit = graph.edit();
+        edit.link(900, &vectors[3]).unwrap();
+        edit.unlink(ENTRY).unwrap();
+        edit.into_changes().lists
+    };
+    assert_eq!(changes(true), changes(false));
 }
 
 #[test]

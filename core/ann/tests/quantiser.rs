@@ -48,10 +48,11 @@ fn a_quantiser_is_read_as_it_was_written() {
         let vector = random(2, dimensions);
         assert_eq!(read.encode(&vector), written.encode(&vector));
         let code = read.encode(&vector);
-        assert_eq!(
-            read.distances(&vector).to(&code),
-            written.distances(&vector).to(&code)
-        );
+        let distance = read.distances(&vector).to(&code);
+        assert_eq!(distance, written.distances(&vector).to(&code));
+        // Bytes behind a code do not count.
+        let longer = [&code[..], &[7; 8]].concat();
+        assert_eq!(distance, read.distances(&vector).to(&longer));
     }
 }
 

@@ -78,6 +78,8 @@ mod contest;
 mod cursor;
 mod index_use;
 mod index_view;
+mod like_lookup;
+mod like_words;
 mod lookup;
 mod memory;
 mod merge;

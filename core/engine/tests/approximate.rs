@@ -5,8 +5,10 @@ use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{BackgroundTask, Container, Engine, EngineOptions, Profile};
 use orrery_model::world::SeededWorld;
-use orrery_storage::{MemoryStore, Store};
+use orrery_storage::testing::Crashing;
+use orrery_storage::{Direction, MemoryStore, PartitionId, Store};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 const DIMENSIONS: usize = 16;
@@ -14,6 +16,8 @@ const DIMENSIONS: usize = 16;
 const TOP: usize = 5;
 /// Vectors from which on an index is approximate here.
 const FROM: u64 = 200;
+/// Tags of the rows of quantised vectors, graphs, marks and states.
+const APPROXIMATE_TAGS: [u8; 2] = [0x21, 0x25];
 
 fn body(index: &str, function: &str) -> String {
     format!(
@@ -40,6 +44,7 @@ fn open_on(store: Arc<dyn Store>, world: Arc<SeededWorld>) -> orrery_model::Resu
 
 /// A container with a copy of its vectors.
 struct Model {
+    store: Arc<dyn Store>,
     engine: Engine,
     container: Arc<Container>,
     world: Arc<SeededWorld>,
@@ -52,10 +57,20 @@ struct Model {
 
 impl Model {
     fn new(index: &str, function: &str, seed: u64) -> Model {
+        Model::on(Arc::new(MemoryStore::new()), index, function, seed).expect("a container")
+    }
+
+    fn on(
+        store: Arc<dyn Store>,
+        index: &str,
+        function: &str,
+        seed: u64,
+    ) -> orrery_model::Result<Model> {
         let world = Arc::new(SeededWorld::new(START_MS, seed));
-        let engine = open_on(Arc::new(MemoryStore::new()), Arc::clone(&world)).expect("an engine");
-        let container = create_container(&engine, &body(index, function), 1).expect("a container");
-        Model {
+        let engine = open_on(Arc::clone(&store), Arc::clone(&world))?;
+        let container = create_container(&engine, &body(index, function), 1)?;
+        Ok(Model {
+            store,
             engine,
             container,
             world,
@@ -63,7 +78,7 @@ impl Model {
             random: seed,
             wanted: 0,
             found: 0,
-        }
+        })
     }
 
     fn random(&mut self, below: usize) -> usize {
@@ -168,6 +183,21 @@ impl Model {
         page.result.expect("a page").explanation.expect("EXPLAIN")
     }
 
+    /// Returns the number of rows of quantised vectors and graphs in all partitions.
+    fn approximate_rows(&self) -> usize {
+        let [first, end] = APPROXIMATE_TAGS;
+        let mut count = 0;
+        // A partition that does not exist has no rows.
+        for partition in (1..10).map(PartitionId) {
+            let Ok(snapshot) = self.store.snapshot(partition) else {
+                continue;
+            };
+            let range = (Bound::Included(&[first][..]), Bound::Excluded(&[end][..]));
+            count += snapshot.scan(range, Direction::Forward).count();
+        }
+        count
+    }
+
     fn check_recall(&self, least: f64) {
         let recall = self.found as f64 / self.wanted as f64;
         assert!(recall >= least, "{recall} of {}", self.wanted);
@@ -249,5 +279,208 @@ fn a_random_history_shows_each_item_as_it_is_now() {
         model.link(10_000);
         model.check_recall(0.9);
         check_counters(&model.engine, &model.container);
+    }
+}
+
+#[test]
+fn all_distance_functions_and_data_types_have_graphs() {
+    for (function, data_type) in [
+        ("cosine", "float16"),
+        ("dotproduct", "float32"),
+        ("euclidean", "int8"),
+        ("euclidean", "uint8"),
+    ] {
+        let mut model = Model::new("", function, 5);
+        let body = body(&index("diskANN"), function).replace("float32", data_type);
+        model.container = {
+            let deleted = model.engine.delete_container(&model.container, None);
+            deleted.result.expect("deleted");
+            let database = model.engine.database(Id::Name("db")).expect("the database");
+            let created = model
+                .engine
+                .create_container(&database, &object(&body), None);
+            created.result.expect("created");
+            let (database, name) = (Id::Name("db"), Id::Name("items"));
+            model
+                .engine
+                .container(database, name)
+                .expect("the container")
+        };
+        for n in 0..500 {
+            let vector = model.vector().iter().map(|n| n.round() * 9.0).collect();
+            model.upsert(&format!("i{n}"), vector);
+        }
+        model.link(10_000);
+        let (mut wanted, mut found) = (0, 0);
+        for n in 0..20 {
+            let vector = model.vectors[&format!("i{n}")].clone();
+            let nearest = |exact: bool| {
+                model.rows(&format!(
+                    "SELECT TOP 10 VALUE c.id FROM c \
+                     ORDER BY VectorDistance(c.v, {vector:?}, {exact})"
+                ))
+            };
+            let (all, some) = (nearest(true), nearest(false));
+            wanted += all.len();
+            found += some.iter().filter(|id| all.contains(id)).count();
+        }
+        assert!(
+            found * 10 >= wanted * 8,
+            "{function} {data_type}: {found} of {wanted}"
+        );
+    }
+}
+
+#[test]
+fn filters_and_logical_partitions_get_their_rows_from_growing_rounds() {
+    let mut model = Model::new(&index("diskANN"), "cosine", 6);
+    model.fill(1_500);
+    model.link(10_000);
+    let vector = model.vector();
+    for condition in [
+        "c.pk < 60",
+        "c.id LIKE 'i1%'",
+        "ENDSWITH(c.id, '7')",
+        "c.pk = 53",
+    ] {
+        let nearest = |exact: bool| {
+            model.rows(&format!(
+                "SELECT TOP 10 VALUE c.id FROM c WHERE {condition} \
+                 ORDER BY VectorDistance(c.v, {vector:?}, {exact})"
+            ))
+        };
+        let (all, some) = (nearest(true), nearest(false));
+        assert_eq!(some.len(), all.len());
+        let found = some.iter().filter(|id| all.contains(id)).count();
+        assert!(
+            found * 10 >= all.len() * 8,
+            "{condition}: {found} of {}",
+            all.len()
+        );
+    }
+}
+
+#[test]
+fn an_index_that_goes_leaves_no_rows_and_may_come_back() {
+    let mut model = Model::new(&index("diskANN"), "cosine", 7);
+    model.fill(300);
+    model.link(10_000);
+    assert!(model.approximate_rows() > 600);
+    for (indexes, kept) in [("", false), (&index("diskANN")[..], true), ("", false)] {
+        let replaced = object(&body(indexes, "cosine"));
+        let replaced = model
+            .engine
+            .replace_container(&model.container, &replaced, None);
+        replaced.result.expect("replaced");
+        for _ in 0..4 {
+            let vector = model.vector();
+            model.upsert("moving", vector.clone());
+            model.check_near(&vector);
+            model.engine.reindex_some(100).expect("a step");
+            model.world.advance_ms(1_000);
+            let linking = BackgroundTask::Linking;
+            model.engine.run_background_work(linking).expect("a step");
+        }
+        model.engine.finish_reindexing().expect("the reindex");
+        model.engine.finish_linking().expect("linked");
+        assert_eq!(model.approximate_rows() > 0, kept);
+        check_counters(&model.engine, &model.container);
+    }
+    model.check_recall(0.9);
+}
+
+#[test]
+fn the_halves_of_a_split_build_graphs_of_their_own() {
+    let mut model = Model::new(&index("diskANN"), "cosine", 8);
+    model.fill(900);
+    model.link(10_000);
+    let split = RangeChange::Split {
+        range: 0,
+        at: SplitAt::Middle,
+    };
+    let begun = model
+        .engine
+        .begin_range_change(&model.container, split, true);
+    let ended = model
+        .engine
+        .finish_range_change(begun.expect("it begins").id);
+    assert_eq!(ended.expect("it ends").stage, RangeChangeStage::Done);
+    // Until then all vectors are compared.
+    for n in 0..20 {
+        let vector = model.vectors[&format!("i{n}")].clone();
+        model.check_near(&vector);
+    }
+    model.check_recall(1.0);
+    model.link(10_000);
+    assert!(model.approximate_rows() > 1_800);
+    for n in 0..20 {
+        let vector = model.vectors[&format!("i{n}")].clone();
+        model.check_near(&vector);
+    }
+    model.check_recall(0.95);
+}
+
+/// A history of writes and links on a store that may crash.
+fn history(store: Arc<dyn Store>) -> orrery_model::Result<Model> {
+    let mut model = Model::on(store, &index("diskANN"), "cosine", 9)?;
+    for n in 0..FROM as usize + 20 {
+        let vector = model.vector();
+        let item = format!(
+            r#"{{"id":"i{n}","pk":{},"v":{vector:?}}}"#,
+            key_of(&format!("i{n}"))
+        );
+        let options = WriteOptions::default();
+        let written = write(
+            &model.engine,
+            &model.container,
+            &WriteOperation::Create,
+            Some(&item),
+            &options,
+        );
+        written.result?;
+        model.vectors.insert(format!("i{n}"), vector);
+    }
+    model.engine.finish_linking()?;
+    Ok(model)
+}
+
+#[test]
+fn a_crash_at_any_commit_of_the_linker_loses_no_vector() {
+    let store = Arc::new(Crashing::new(None));
+    history(Arc::clone(&store) as Arc<dyn Store>).expect("nothing fails");
+    let steps = store.steps();
+    for step in steps - 12..steps {
+        let store = Arc::new(Crashing::new(Some(step)));
+        let ended = history(Arc::clone(&store) as Arc<dyn Store>);
+        assert!(
+            ended.is_err() || step + 1 >= steps,
+            "no crash at step {step}"
+        );
+        let store: Arc<dyn Store> = Arc::new(store.reopen(None));
+        let world = Arc::new(SeededWorld::new(START_MS + 60_000, 10));
+        let engine = open_on(store, world).expect("an engine");
+        let (database, name) = (Id::Name("db"), Id::Name("items"));
+        let container = engine.container(database, name).expect("the container");
+        let found = |exact: bool| {
+            let text = format!("{NEAREST}, {exact})").replace("TOP 5", "TOP 10");
+            rows(
+                &engine,
+                &container,
+                &Scope::Everything,
+                &query(&text),
+                &[10],
+            )
+            .expect("rows")
+        };
+        let all = found(true);
+        for _ in 0..2 {
+            let some = found(false);
+            assert!(
+                some.iter().filter(|id| all.contains(id)).count() >= 9,
+                "step {step}"
+            );
+            engine.finish_linking().expect("linked");
+        }
+        check_counters(&engine, &container);
     }
 }

@@ -1,16 +1,23 @@
-//! The entries of vector and full-text indexes: those that an earlier version of the program did
-//! not write, texts that are left out, and items that queries may not see.
+//! The entries of vector and full-text indexes: those that earlier versions of the program did not
+//! write, texts that are left out, items that queries may not see, and fuzzy terms that many words
+//! match.
 
 use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
-use orrery_storage::{MemoryStore, Store};
+use orrery_model::Json;
+use orrery_storage::{Commit, Direction, MemoryStore, PartitionId, Store};
+use std::ops::Bound;
 use std::sync::Arc;
 
 const INDEXES: &str =
     r#""vectorIndexes":[{"path":"/v","type":"flat"}],"fullTextIndexes":[{"path":"/t"}],"#;
 const NEAREST: &str = "SELECT VALUE c.id FROM c ORDER BY VectorDistance(c.v, [1,0])";
 const RED: &str = "SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, 'red')";
+const FUZZY: &str =
+    r#"SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, {"term":"roww","distance":1})"#;
+const RANKED_FUZZY: &str = r#"SELECT TOP 9 VALUE c.id FROM c
+    ORDER BY RANK FullTextScore(c.t, {"term":"roww","distance":1})"#;
 const RANKED: &str = "SELECT TOP 9 VALUE c.id FROM c ORDER BY RANK FullTextScore(c.t, 'red')";
 
 fn body(indexes: &str, more: &str) -> String {
@@ -84,15 +91,182 @@ fn a_container_of_an_earlier_version_gets_its_entries_by_a_reindex() {
     assert!(access(&bench.engine, &container, RANKED).contains("best of"));
 }
 
+/// Changes the entries of the full-text index in a partition to those of the earlier version, which
+/// had none for words.
+fn remove_words(store: &dyn Store, partition: PartitionId) {
+    const TEXTS: u8 = 0xA0;
+    let snapshot = store.snapshot(partition).expect("a snapshot");
+    let (first, end) = ([TEXTS], [TEXTS + 1]);
+    let range = (Bound::Included(&first[..]), Bound::Excluded(&end[..]));
+    let (mut puts, mut deletes) = (Vec::new(), Vec::new());
+    for row in snapshot.scan(range, Direction::Forward) {
+        let (key, value) = row.expect("a row");
+        // The stem is behind the tag and the number of the index.
+        if key[5] == 0xFE {
+            deletes.push(key.to_vec());
+        } else if let Some(without) = value.strip_suffix(&[0x80]) {
+            puts.push((key.to_vec(), without.to_vec()));
+        }
+    }
+    assert!(!puts.is_empty() && !deletes.is_empty());
+    let lease = store.open(partition).expect("a lease");
+    let lsn = snapshot.head().lsn;
+    let commit = Commit {
+        expect_lsn: lsn,
+        new_lsn: lsn + 1,
+        token: [7; 16],
+        puts,
+        deletes,
+        ..Commit::default()
+    };
+    store.submit(&lease, commit).wait();
+    let head = store.snapshot(partition).expect("a snapshot").head();
+    assert_eq!(head.lsn, lsn + 1, "the commit was refused");
+}
+
+#[test]
+fn a_container_of_an_earlier_version_gets_the_entries_of_words_by_a_reindex() {
+    let store = Arc::new(MemoryStore::new());
+    let bench = Bench::on(Arc::clone(&store) as Arc<dyn Store>, Profile::Modern, 3);
+    let container = bench.container(&body(INDEXES, ""), 1);
+    for (id, t) in [
+        ("a", "rowing"),
+        ("b", "a row"),
+        ("c", "a row of rows"),
+        ("d", "red"),
+    ] {
+        let item = format!(r#"{{"id":"{id}","pk":"p","t":"{t}"}}"#);
+        create(&bench.engine, &container, &item);
+    }
+    drop((container, bench));
+    remove_words(&*store, PartitionId(1));
+    rewrite_record(&*store, |text| {
+        let old = text.replace(r#","hasWordEntries":true"#, "");
+        (old != text).then_some(old)
+    });
+
+    let bench = Bench::on(Arc::clone(&store) as Arc<dyn Store>, Profile::Modern, 4);
+    let (database, name) = (Id::Name("db"), Id::Name("items"));
+    let container = bench.engine.container(database, name).expect("a container");
+    let check = || {
+        let found = |text| ids(&bench.engine, &container, text);
+        assert_eq!(found(FUZZY), [r#""b""#, r#""c""#]);
+        assert_eq!(found(RED), [r#""d""#]);
+        assert_eq!(found(RANKED_FUZZY)[..2], [r#""c""#, r#""b""#]);
+    };
+    check();
+    assert!(access(&bench.engine, &container, FUZZY).contains("full scan"));
+    assert!(access(&bench.engine, &container, RED).contains("index text"));
+    while bench.engine.reindex_some(1).expect("a step") {
+        check();
+    }
+    check();
+    assert!(access(&bench.engine, &container, FUZZY).contains("index text"));
+    assert!(access(&bench.engine, &container, RANKED_FUZZY).contains("best of"));
+
+    // The catalog knows that the reindex is complete.
+    drop((container, bench));
+    let bench = Bench::on(Arc::clone(&store) as Arc<dyn Store>, Profile::Modern, 5);
+    let container = bench.engine.container(database, name).expect("a container");
+    assert!(access(&bench.engine, &container, FUZZY).contains("index text"));
+}
+
+#[test]
+fn a_fuzzy_term_that_many_words_match_has_the_same_rows() {
+    let bench = Bench::new(Profile::Modern, 8);
+    let container = bench.container(&body(INDEXES, ""), 1);
+    let letters = "abcdefghijklmnopqrstuvwxyz";
+    for first in letters.chars() {
+        let words: Vec<String> = letters
+            .chars()
+            .map(|last| format!("{first}x{last}"))
+            .collect();
+        let item = format!(r#"{{"id":"{first}","pk":"p","t":"{}"}}"#, words.join(" "));
+        create(&bench.engine, &container, &item);
+    }
+    let ranked = |word: &str, distance: usize| {
+        let term = format!(r#"{{"term":"{word}","distance":{distance}}}"#);
+        format!("SELECT TOP 40 VALUE c.id FROM c ORDER BY RANK FullTextScore(c.t, {term})")
+    };
+    // All items have words within 2, and those with "axx" most of them.
+    let many = ranked("axx", 2);
+    assert!(access(&bench.engine, &container, &many).contains("full scan"));
+    assert_eq!(ids(&bench.engine, &container, &many).len(), 26);
+    let few = ranked("axx", 1);
+    assert!(access(&bench.engine, &container, &few).contains("best of"));
+    assert_eq!(ids(&bench.engine, &container, &few)[0], r#""a""#);
+
+    // A scan for words passes most of them by seeks.
+    let found =
+        r#"SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, {"term":"mxm","distance":1})"#;
+    assert_eq!(ids(&bench.engine, &container, found).len(), 26);
+    let found =
+        r#"SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, {"term":"mmm","distance":1})"#;
+    assert_eq!(ids(&bench.engine, &container, found), [r#""m""#]);
+    let explained = json(&access(&bench.engine, &container, found));
+    let work = |range: &Json| {
+        range
+            .get("work")
+            .and_then(|work| work.get("scannedValues").cloned())
+    };
+    let ranges = explained
+        .get("ranges")
+        .and_then(Json::as_array)
+        .expect("ranges");
+    let scanned = ranges
+        .first()
+        .and_then(work)
+        .and_then(|count| count.as_i64());
+    assert!(scanned.expect("a count") < 400, "{explained}");
+}
+
+#[test]
+fn index_metrics_of_both_versions_name_the_indexes_of_searches() {
+    let bench = Bench::new(Profile::Modern, 9);
+    let container = bench.container(&body(INDEXES, ""), 1);
+    let request = QueryRequest {
+        index_use: true,
+        metrics: true,
+        cross_partition: true,
+        ..query(
+            "SELECT TOP 2 VALUE c.id FROM c WHERE FullTextContains(c.u.w, 'red') \
+             ORDER BY RANK RRF(FullTextScore(c.t, 'red'), VectorDistance(c.v, [1,0]))",
+        )
+    };
+    let page = bench.engine.query(
+        &container,
+        &Scope::Everything,
+        &request,
+        ReadOptions::default(),
+    );
+    let page = page.result.expect("a page");
+    let used = r#"{"SingleIndexes":[{"IndexSpec":"/t","IndexType":"FullText"},{"IndexSpec":"/v","IndexType":"Vector"}],"CompositeIndexes":[]}"#;
+    let potential =
+        r#"{"SingleIndexes":[{"IndexSpec":"/u/w","IndexType":"FullText"}],"CompositeIndexes":[]}"#;
+    let report = format!(r#"{{"UtilizedIndexes":{used},"PotentialIndexes":{potential}}}"#);
+    assert_eq!(page.index_use, Some(report));
+    let metrics = page.index_metrics.expect("index metrics");
+    assert!(
+        metrics.contains(r#""IndexSpec":"/v","IndexType":"Vector""#),
+        "{metrics}"
+    );
+}
+
 #[test]
 fn a_policy_that_changes_during_a_reindex_keeps_the_answers() {
     let bench = Bench::new(Profile::Modern, 5);
     let container = bench.container(&body(INDEXES, ""), 1);
     for n in 0..12 {
-        let item = format!(r#"{{"id":"{n}","pk":"p","v":[{},1],"t":"red {n}"}}"#, n % 5);
+        let text = ["rowing", "row", "rows", "red"][n % 4];
+        let item = format!(
+            r#"{{"id":"{n}","pk":"p","v":[{},1],"t":"red {text}"}}"#,
+            n % 5
+        );
         create(&bench.engine, &container, &item);
     }
-    let found = || [NEAREST, RED, RANKED].map(|text| ids(&bench.engine, &container, text));
+    let found = || {
+        [NEAREST, RED, RANKED, FUZZY, RANKED_FUZZY].map(|text| ids(&bench.engine, &container, text))
+    };
     let before = found();
     for indexes in ["", INDEXES, "", INDEXES] {
         let replaced = object(&body(indexes, ""));

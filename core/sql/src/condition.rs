@@ -10,6 +10,7 @@
 //!
 //! `derive.rs` makes conditions from bound WHERE clauses.
 
+use crate::full_text::TermWord;
 use orrery_model::json::Json;
 use std::fmt;
 use std::ops::Bound;
@@ -75,12 +76,12 @@ pub enum Test {
     /// A string for which the function returns true. Stands for CONTAINS, ENDSWITH, LIKE,
     /// REGEXMATCH and case-insensitive comparisons; an index must scan all strings of the path.
     ScanStrings(Arc<dyn Fn(&str) -> bool + Send + Sync>),
-    /// A text with a word of this stem, in a language of a full-text policy.
-    HasStem {
+    /// A text with a word that matches, in a language of a full-text policy.
+    HasWord {
         /// The code of the language.
         language: Arc<str>,
-        /// The stem.
-        stem: String,
+        /// The word.
+        word: TermWord,
     },
     /// Of this type.
     IsType(ValueType),
@@ -190,7 +191,7 @@ impl fmt::Display for Test {
             Test::NotDefined => f.write_str("not defined"),
             Test::Prefix(prefix) => write!(f, "begins {}", Json::from(prefix.as_str())),
             Test::ScanStrings(_) => f.write_str("string scan"),
-            Test::HasStem { stem, .. } => write!(f, "has the stem {}", Json::from(stem.as_str())),
+            Test::HasWord { word, .. } => write!(f, "has {word}"),
             Test::IsType(kind) => write!(f, "is {kind:?}"),
             Test::Near { distance: 0.0, .. } => f.write_str("touches a geometry"),
             Test::Near { distance, .. } => write!(f, "within {distance} of a geometry"),

@@ -71,9 +71,9 @@ pub(crate) fn conjunction(a: Condition, b: Condition) -> Condition {
     all_of(vec![exact(a), exact(b)]).condition
 }
 
-/// Most stems of a condition on a text. A source without an index may look for each stem in turn,
+/// Most words of a condition on a text. A source without an index may look for each word in turn,
 /// so a function with more words is left to the query, which reads the text once.
-const MAX_STEMS: usize = 16;
+const MAX_WORDS: usize = 16;
 
 /// A derived condition.
 struct Derived {
@@ -316,27 +316,24 @@ impl Deriver {
         };
         let analyzer = Analyzer::of(language);
         let language: Arc<str> = language.into();
-        let mut stem_count = 0;
+        let mut word_count = 0;
         let mut parts = Vec::with_capacity(terms.len());
         for term in terms {
             let Some(term) = constant(term).and_then(|term| Term::parse(term, &analyzer)) else {
                 return UNKNOWN;
             };
-            let Some(stems) = term.stems() else {
-                parts.push(UNKNOWN);
-                continue;
-            };
+            let term = term.into_words();
             // The words of a phrase occur in the text, and their order is left to the query. A term
             // of stop words never occurs.
-            stem_count += stems.len();
-            if stem_count > MAX_STEMS {
+            word_count += term.len();
+            if word_count > MAX_WORDS {
                 return UNKNOWN;
             }
-            let is_phrase = stems.len() > 1;
-            let mut words = Vec::with_capacity(stems.len());
-            for stem in stems {
+            let is_phrase = term.len() > 1;
+            let mut words = Vec::with_capacity(term.len());
+            for word in term {
                 let language = Arc::clone(&language);
-                words.push(self.term(text, Test::HasStem { language, stem }));
+                words.push(self.term(text, Test::HasWord { language, word }));
             }
             parts.push(match words.is_empty() {
                 true => NEVER,

@@ -12,13 +12,15 @@
 //! number of items with the term, and `N` the number of items.
 //!
 //! An index of texts keeps the words of each text ([`TextWords`]) and answers the same questions
-//! from them: the items with a stem ([`has_stem`]), and the score of an item ([`TextScore`]). Fuzzy
-//! terms and texts without an index are evaluated from the text.
+//! from them: the items with a word ([`has_word`]), and the score of an item ([`TextScore`]). Texts
+//! without an index are evaluated from the text.
 
+mod distance;
 mod stop_words;
 mod words;
 
-pub use words::{TextScore, TextWords, has_stem};
+pub use distance::{LikeWord, Likeness};
+pub use words::{Places, TermWord, TextScore, TextWords, has_word, is_compared};
 
 use crate::error::QueryError;
 use orrery_model::json::Json;
@@ -40,9 +42,6 @@ pub const DEFAULT_LANGUAGE: &str = "en-US";
 
 /// Largest edit distance of a fuzzy term.
 const MAX_DISTANCE: usize = 2;
-/// Longest word, in characters, that is compared fuzzily: the cost is the product of both lengths.
-const MAX_FUZZY_LENGTH: usize = 64;
-
 /// Longest word, in bytes, that is stemmed. The cost grows with the square of the length, and no
 /// longer word of a language is inflected; a longer word is its own stem.
 const MAX_STEMMED_BYTES: usize = 256;
@@ -100,9 +99,7 @@ impl Analyzer {
 
 /// A search term: a word or a phrase.
 pub(crate) struct Term {
-    words: Vec<Word>,
-    /// Largest edit distance of a word; 0 for a term that is not fuzzy.
-    max_distance: usize,
+    words: Vec<TermWord>,
 }
 
 impl Term {
@@ -129,47 +126,16 @@ impl Term {
             }
             _ => return None,
         };
+        let words = analyzer.words(text);
         Some(Term {
-            words: analyzer.words(text).collect(),
-            max_distance,
+            words: words.map(|word| TermWord::of(word, max_distance)).collect(),
         })
     }
 
-    /// Returns the stems of the words, or `None` for a fuzzy term: its words match other stems too.
-    pub(crate) fn stems(&self) -> Option<Vec<String>> {
-        let stems = self.words.iter().map(|word| word.stem.clone());
-        (self.max_distance == 0).then(|| stems.collect())
+    /// Returns the words.
+    pub(crate) fn into_words(self) -> Vec<TermWord> {
+        self.words
     }
-
-    /// Returns true if a word matches the word at `index` of the term.
-    fn matches_at(&self, index: usize, word: &Word) -> bool {
-        let wanted = &self.words[index];
-        wanted.stem == word.stem
-            || (self.max_distance > 0
-                && is_within_distance(&wanted.lower, &word.lower, self.max_distance))
-    }
-}
-
-/// Returns true if at most `max_distance` insertions, deletions and replacements of a letter lead
-/// from one word to the other (Levenshtein distance).
-fn is_within_distance(a: &str, b: &str, max_distance: usize) -> bool {
-    let a: Vec<char> = a.chars().collect();
-    let b: Vec<char> = b.chars().collect();
-    if a.len().abs_diff(b.len()) > max_distance || a.len().max(b.len()) > MAX_FUZZY_LENGTH {
-        return false;
-    }
-    // One row of the table of distances between the beginnings of `a` and `b`.
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()] <= max_distance
 }
 
 /// The occurrences of some terms in a text.
@@ -209,7 +175,7 @@ pub(crate) fn count(
             // The loop runs backwards, so that `ends[at - 1]` is the value for the previous word.
             let ends = &mut phrase_ends[index];
             for at in (0..=last).rev() {
-                ends[at] = (at == 0 || ends[at - 1]) && term.matches_at(at, &word);
+                ends[at] = (at == 0 || ends[at - 1]) && term.words[at].matches(&word);
             }
             counts.hits[index] += u64::from(ends[last]);
         }
@@ -339,22 +305,6 @@ mod tests {
             [1, 0]
         );
         assert!(Term::parse(&Json::from(1), &Analyzer::of("en-US")).is_none());
-    }
-
-    #[test]
-    fn the_edit_distance_counts_insertions_deletions_and_replacements() {
-        for (a, b, distance) in [
-            ("red", "red", 0),
-            ("red", "rod", 1),
-            ("kitten", "sitting", 3),
-            ("", "ab", 2),
-        ] {
-            assert!(is_within_distance(a, b, distance), "{a} {b}");
-            assert!(
-                distance == 0 || !is_within_distance(a, b, distance - 1),
-                "{a} {b}"
-            );
-        }
     }
 
     #[test]

@@ -1,15 +1,55 @@
-//! The paths that a query computes with or groups by, for a report on the use of indexes.
+//! The paths that a query computes with, groups by or searches, for a report on the use of indexes.
 //!
 //! Promises: paths of the item only, traced through aliases and FROM subqueries. Leaves out paths
 //! that a row only contains, and those inside subqueries of the SELECT list.
 
 use crate::bind::{Mapping, frames_of};
 use crate::bound::{Block, Expr, Input, Output};
-use crate::condition::{Condition, Path};
+use crate::condition::{Condition, Path, Test};
 use crate::derive::{condition_of_value, path_of};
+use crate::functions::vector::VECTOR_SCORE;
+use crate::indexed_score::{FULL_TEXT_SCORE, IndexedScore};
 use crate::query::Query;
+use crate::totals::Total;
+
+/// The search of a query that a vector or full-text index can serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// The nearest vectors at a path.
+    Vectors(Path),
+    /// The words of the texts at a path.
+    Texts(Path),
+}
 
 impl Query {
+    /// Returns the searches of WHERE, of ORDER BY, and of aggregates over texts, each once.
+    pub fn searches(&self) -> Vec<Search> {
+        let mut searches = Vec::new();
+        add_searched(self.condition(), &mut searches);
+        for total in &self.totals {
+            if let Total::Words { path, .. } | Total::TextsWithTerm { path, .. } = total {
+                searches.push(Search::Texts(path.clone()));
+            }
+        }
+        searches.extend(self.order_score().map(|score| match score {
+            IndexedScore::Vector(nearest) => Search::Vectors(nearest.path.clone()),
+            IndexedScore::Text(score) => Search::Texts(score.path.clone()),
+        }));
+        if let Some(ranking) = &self.ranking {
+            let frames = frames_of(&self.block, &[Mapping::root()]);
+            let scores = ranking.components.iter();
+            searches.extend(scores.filter_map(|score| search_of(&score.score, &frames)));
+        }
+
+        let mut distinct: Vec<Search> = Vec::new();
+        for search in searches {
+            if !distinct.contains(&search) {
+                distinct.push(search);
+            }
+        }
+        distinct
+    }
+
     /// Returns what the index could tell about the values that the query computes: the condition
     /// under which a function of the SELECT list is true, as of `STARTSWITH(c.a, 'x')`, and that
     /// the argument of an aggregate is defined.
@@ -29,6 +69,42 @@ impl Query {
         let frames = frames_of(&self.block, &[Mapping::root()]);
         let keys = grouping.keys.iter();
         keys.filter_map(|key| path_of(key, &frames)).collect()
+    }
+}
+
+/// Adds the searches for words of a condition.
+fn add_searched(condition: &Condition, searches: &mut Vec<Search>) {
+    match condition {
+        Condition::And(parts) | Condition::Or(parts) => {
+            for part in parts {
+                add_searched(part, searches);
+            }
+        }
+        Condition::Term {
+            path,
+            test: Test::HasWord { .. },
+            ..
+        } => searches.push(Search::Texts(path.clone())),
+        Condition::Term { .. } | Condition::All | Condition::Never => {}
+    }
+}
+
+/// Returns the search of a score of ORDER BY RANK.
+fn search_of(score: &Expr, frames: &[Mapping]) -> Option<Search> {
+    let Expr::Call {
+        function,
+        arguments,
+    } = score
+    else {
+        return None;
+    };
+    match (function.names[0], &arguments[..]) {
+        (VECTOR_SCORE, [left, right, ..]) => {
+            let path = path_of(left, frames).or_else(|| path_of(right, frames));
+            path.map(Search::Vectors)
+        }
+        (FULL_TEXT_SCORE, [_, text, ..]) => path_of(text, frames).map(Search::Texts),
+        _ => None,
     }
 }
 

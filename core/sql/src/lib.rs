@@ -91,8 +91,12 @@ pub use computed_property::check_computed_property;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use covered_path::{CoveredPath, NeededValues};
 pub use error::{Diagnostic, QueryError};
-pub use full_text::{DEFAULT_LANGUAGE, TextScore, TextWords, full_text_languages, has_stem};
+pub use full_text::{
+    DEFAULT_LANGUAGE, LikeWord, Likeness, Places, TermWord, TextScore, TextWords,
+    full_text_languages, has_word, is_compared,
+};
 pub use functions::function_reference;
+pub use index_use::Search;
 pub use indexed_score::IndexedScore;
 pub use language::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};
 pub use oversights::oversights;

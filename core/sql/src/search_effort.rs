@@ -79,3 +79,32 @@ impl SearchEffort {
         Self::of(is_exact.unwrap_or(false), constant.as_object())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_model::json::parse;
+
+    #[test]
+    fn options_that_are_not_stated_have_the_defaults_of_the_service() {
+        let effort = |text: &str| {
+            let options = parse(text.as_bytes()).expect("JSON");
+            SearchEffort::of(false, options.as_object())
+        };
+        assert_eq!(effort("{}"), SearchEffort::default());
+        let stated = effort(
+            r#"{"searchListSizeMultiplier":20,"quantizedVectorListMultiplier":8,"filterPriority":1}"#,
+        );
+        assert_eq!(
+            (
+                stated.search_list_size_multiplier,
+                stated.quantized_vector_list_multiplier,
+                stated.filter_priority,
+            ),
+            (20, 8, 1.0)
+        );
+        for effort in [stated, SearchEffort::of(true, None)] {
+            assert_eq!(SearchEffort::from_json(&effort.to_json()), effort);
+        }
+    }
+}

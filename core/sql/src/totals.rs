@@ -4,7 +4,7 @@
 use crate::bind::{self, Mapping};
 use crate::bound::{Block, Expr};
 use crate::condition::Path;
-use crate::full_text::{Analyzer, Term};
+use crate::full_text::{Analyzer, Term, TermWord};
 use crate::functions::AggregateKind;
 
 /// The aggregate of a query over all items.
@@ -25,8 +25,8 @@ pub enum Total {
         path: Path,
         /// The language of the texts.
         language: String,
-        /// The stems of the words of the term, which follow each other.
-        stems: Vec<String>,
+        /// The words of the term, which follow each other.
+        words: Vec<TermWord>,
     },
 }
 
@@ -81,11 +81,11 @@ fn total_of(kind: AggregateKind, expr: &Expr, frames: &[Mapping]) -> Option<Tota
             "FULLTEXTCONTAINS" | "FULLTEXTCONTAINSALL" | "FULLTEXTCONTAINSANY",
             [Expr::Constant(Some(term))],
         ) => {
-            let stems = Term::parse(term, &Analyzer::of(&language))?.stems()?;
+            let words = Term::parse(term, &Analyzer::of(&language))?.into_words();
             Some(Total::TextsWithTerm {
                 path,
                 language,
-                stems,
+                words,
             })
         }
         _ => None,

@@ -471,6 +471,15 @@ mod tests {
                     false => left.iter().rev().cloned().collect(),
                 };
                 let (left, right) = (Json::Array(left), Json::Array(right));
+                let stored = stored_vector(&right, data_type, numbers.len()).expect("stored");
+                let mut components = Vec::new();
+                append_components(&stored, data_type, numbers.len(), &mut components)
+                    .expect("a vector of these dimensions");
+                let numbers_of = right.as_array().into_iter().flatten();
+                let rounded: Vec<f32> = numbers_of
+                    .map(|v| data_type.rounded(v.as_f64().expect("a number")).expect("fits") as f32)
+                    .collect();
+                prop_assert_eq!(components, rounded);
                 for function in ["cosine", "dotproduct", "euclidean"] {
                     let function = DistanceFunction::parse(function).expect("a function");
                     let mut sums = Sums::default();
@@ -480,7 +489,6 @@ mod tests {
                         sums.add(round(x).expect("fits"), round(y).expect("fits"));
                     }
                     let wanted = sums.distance(function).map(|d| function.score_of(d).to_bits());
-                    let stored = stored_vector(&right, data_type, numbers.len()).expect("stored");
                     let nearest = Nearest::new(Path(Vec::new()), &left, data_type, function)
                         .expect("a vector");
                     let score = nearest.score(&stored).map(f64::to_bits);

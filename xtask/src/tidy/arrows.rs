@@ -26,6 +26,7 @@ const PLACEMENT: &str = "orrery-placement";
 const NODE: &str = "orrery-node";
 const RNTBD: &str = "orrery-rntbd";
 const SQL: &str = "orrery-sql";
+const ANN: &str = "orrery-ann";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
 const PREDICTION: &str = "orrery-prediction";
@@ -66,8 +67,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (RNTBD, &[]),
     (SQL, &[MODEL]),
+    (ANN, &[MODEL]),
     (SCRIPT, &[MODEL]),
-    (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, SCRIPT]),
+    (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, ANN, SCRIPT]),
     (GATEWAY, &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE]),
     (PREDICTION, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
     (

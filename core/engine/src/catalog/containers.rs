@@ -9,7 +9,9 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
-use super::stored_policies::{HAS_SEARCH_ENTRIES, excluded_since, older_policy, read_policies};
+use super::stored_policies::{
+    HAS_SEARCH_ENTRIES, HAS_WORD_ENTRIES, excluded_since, older_policy, read_policies,
+};
 use super::{Catalog, RowChanges};
 use crate::background::agenda::{Agenda, Subject};
 use crate::container::owners::Owners;
@@ -494,6 +496,7 @@ impl Container {
             "olderPolicies" => older_policies,
             "excludedSince" => excluded_since(policies),
             HAS_SEARCH_ENTRIES => true,
+            HAS_WORD_ENTRIES => true,
         };
         if let Some(throughput) = self.provision.decisions().kept() {
             internal.push_new("throughput", throughput);
@@ -592,6 +595,7 @@ impl Catalog {
                 "generation" => 0,
                 "excludedSince" => 0,
                 HAS_SEARCH_ENTRIES => true,
+                HAS_WORD_ENTRIES => true,
             },
         };
         let offer = if is_shared {

@@ -11,28 +11,35 @@ use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use crate::index::texts::TextIndex;
 use crate::index::vectors::VectorIndex;
-use orrery_model::{Json, Object, Result};
+use orrery_model::{Json, Object, Result, object};
 use std::sync::Arc;
 
 /// The member of a record that says that vector and full-text indexes have entries.
 pub(super) const HAS_SEARCH_ENTRIES: &str = "hasSearchEntries";
+/// The member of a record that says that full-text indexes have entries of words, which fuzzy terms
+/// need.
+pub(super) const HAS_WORD_ENTRIES: &str = "hasWordEntries";
 
 /// Returns the entry of an older policy in the record of a container: generation, policy, and what
 /// the entries of its vector and full-text indexes follow from beside the policy.
 pub(super) fn older_policy(generation: Generation, policy: &Policy) -> Json {
     let vectors = policy.stored_vectors().iter().map(VectorIndex::to_record);
     let texts = policy.stored_texts().iter();
-    let languages = texts.map(|index| Json::from(index.language.as_str()));
+    let texts = texts.map(|index| match index.has_words {
+        true => Json::Object(object! { "language" => index.language.as_str() }),
+        false => Json::from(index.language.as_str()),
+    });
     Json::Array(vec![
         Json::from(generation),
         policy.to_json(),
         Json::Array(vectors.collect()),
-        Json::Array(languages.collect()),
+        Json::Array(texts.collect()),
     ])
 }
 
 /// Reads an entry of [`older_policy`]. An entry without its last parts is from a version of the
-/// engine that wrote no entries for vector and full-text indexes.
+/// engine that wrote no entries for vector and full-text indexes, and a language that is no member
+/// of an object is from one that wrote no entries of words.
 fn read_older_policy(entry: &Json) -> Option<Result<(Generation, Policy)>> {
     let (number, policy, search) = match entry.as_array()? {
         [number, policy] => (number, policy, None),
@@ -59,7 +66,10 @@ fn read_older_policy(entry: &Json) -> Option<Result<(Generation, Policy)>> {
         vectors.push(VectorIndex::from_record(entry, record)?);
     }
     for (entry, language) in entries.1.iter().zip(languages) {
-        texts.push(TextIndex::of(entry, language.as_str()?));
+        texts.push(match language.get("language") {
+            Some(language) => TextIndex::of(entry, language.as_str()?),
+            None => TextIndex::of(entry, language.as_str()?).without_words(),
+        });
     }
     let policy = policy.with_search_entries(vectors, texts);
     Some(Ok((generation, policy)))
@@ -108,6 +118,20 @@ pub(super) fn read_policies(internal: &Object, settings: &Settings) -> Result<Po
         let (generation, newest) = policies.newest;
         let older = Arc::new(newest.leaving_out_excluded());
         policies.older.push((generation, older));
+        policies.newest = (generation + 1, newest);
+    }
+
+    // A record without `hasWordEntries` is from a version of the engine whose full-text indexes had
+    // no entries of words. This step comes last: an earlier version that has begun the steps above
+    // has numbered their generations alike.
+    let newest = &policies.newest.1;
+    if internal.get(HAS_WORD_ENTRIES).is_none() && !newest.stored_texts().is_empty() {
+        let texts = newest.stored_texts().iter().cloned();
+        let texts = texts.map(TextIndex::without_words).collect();
+        let vectors = newest.stored_vectors().to_vec();
+        let older = Policy::clone(newest).with_search_entries(vectors, texts);
+        let (generation, newest) = policies.newest;
+        policies.older.push((generation, Arc::new(older)));
         policies.newest = (generation + 1, newest);
     }
     Ok(policies)

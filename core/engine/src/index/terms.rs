@@ -8,7 +8,7 @@ use super::composite;
 use super::new_paths::PathNumbers;
 use super::paths::{ROOT, is_indexable};
 use super::policy::{Policy, PolicyCursor};
-use super::texts::{self, TextIndex};
+use super::texts::TextIndex;
 use super::value;
 use crate::partition::keys::PathNumber;
 use crate::partition::row::is_system;
@@ -98,10 +98,11 @@ impl Terms {
                 terms.search.insert((path, None), vector);
             }
         }
-        let mut stems_left = texts::STEMS_MAX;
+        let mut text_entries = 0;
         for index in policy.stored_texts() {
-            let entries = index.entries_of(item, stems_left);
-            stems_left = stems_left.saturating_sub(entries.len());
+            let entries_left = index.entries_max().saturating_sub(text_entries);
+            let entries = index.entries_of(item, entries_left);
+            text_entries += entries.len();
             if !entries.is_empty() {
                 let path = paths.derived(&index.text);
                 let digest = TextIndex::digest(&entries).to_vec();

@@ -444,6 +444,16 @@ pub(crate) fn words(path: PathNumber, stem: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (first, end)
 }
 
+/// Returns the range of the entries of all stems and words of a full-text index, without those of
+/// whole texts.
+pub(crate) fn all_words(path: PathNumber) -> (Vec<u8>, Vec<u8>) {
+    let path = path.to_be_bytes();
+    (
+        key(WORD, &[&path, &[1]]),
+        key(WORD, &[&path, texts::LEFT_OUT]),
+    )
+}
+
 /// Returns the key of the entry of an item in a full-text index, or in a vector index if there is
 /// no stem.
 pub(crate) fn search_entry(
@@ -462,16 +472,16 @@ pub(crate) fn search_entry(
 /// words of a text, or one.
 pub(crate) fn entries_counted(key: &[u8], value: &[u8]) -> i64 {
     match read_stem(key) {
-        Some(stem) => texts::words_of(stem, value),
+        Some((stem, _)) => texts::words_of(stem, value),
         None => 1,
     }
 }
 
-/// Reads the stem from the key of an entry of a full-text index.
-pub(crate) fn read_stem(key: &[u8]) -> Option<&[u8]> {
-    let rest = key.strip_prefix(&[WORD])?.get(4..)?;
-    let (stem, _) = rest.split_at_checked(rest.len().checked_sub(17)?)?;
-    Some(stem)
+/// Reads the stem from the key of an entry of a full-text index, and its end in the key.
+pub(crate) fn read_stem(key: &[u8]) -> Option<(&[u8], usize)> {
+    let end = key.len().checked_sub(17)?;
+    let stem = key.get(..end)?.strip_prefix(&[WORD])?.get(4..)?;
+    Some((stem, end))
 }
 
 /// Reads EPK prefix and item number from the key of a vector.

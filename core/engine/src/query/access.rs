@@ -23,20 +23,21 @@
 //! A contested walk is compared with the access path of the last rules while it runs
 //! (`query/contest.rs`), over all partitions together.
 
-use super::approximation::Approximation;
+mod score_rules;
+
 use super::condition::{conjuncts, is_path_of};
 use super::index_view::IndexView;
 use super::lookup::{self, Lookup, PlannedLookup};
 use super::partition_query::{FixedOrder, PartitionQuery};
 use super::ranked::RankedItems;
-use super::score_walk::{ScoreWalk, ScoredEntries, Ties};
+use super::score_walk::{ScoreWalk, ScoredEntries};
 use super::values::{self, ValueScan};
 use super::walk::{self, OrderWalk};
 use crate::index::policy::Composite;
 use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix, PathNumber};
 use orrery_model::Result;
-use orrery_sql::{Condition, Demand, IndexedScore};
+use orrery_sql::{Condition, Demand};
 use orrery_storage::Snapshot;
 
 /// Entries of each list that the first round of counting reads. Each round reads twice as many as
@@ -53,13 +54,6 @@ const CHECKED_LIST_ENTRIES: usize = 64;
 /// Factor by which a logical partition may be longer than the shortest list and is still read in
 /// its place: the rows of a logical partition are adjacent in the store.
 const LOGICAL_PARTITION_FACTOR: usize = 4;
-/// Entries of a vector or full-text index that can be read at the cost of reading and testing one
-/// item.
-const ENTRIES_PER_ITEM: usize = 32;
-/// Stems whose entries a walk merges. With more of them the texts are read.
-const SCORED_STEMS_MAX: usize = 256;
-/// Best rows by a score that are read one by one. For more of them all items are read.
-const RANKED_ROWS_MAX: u64 = 10_000;
 /// Entries that may always be sorted into natural order.
 const SORTED_ENTRIES_MIN: usize = 1_024;
 /// Entries that can be sorted at the cost of reading and testing one item.
@@ -220,6 +214,23 @@ impl AccessPath {
             AccessMethod::Ranked(ranked) => ranked.entries(),
             _ => ScoredEntries::default(),
         }
+    }
+
+    /// Returns the keys of full-text indexes that lookups of fuzzy terms have read so far.
+    pub(crate) fn compared_words(&self) -> u64 {
+        let of_method = match &self.method {
+            AccessMethod::IndexLookup { lookup, .. } => lookup.compared_words(),
+            AccessMethod::Ranked(ranked) => {
+                let filters = ranked.filters.iter();
+                filters.map(Lookup::compared_words).sum()
+            }
+            _ => 0,
+        };
+        let of_checks = self.checks.iter().map(|check| match check {
+            IndexCheck::Term(..) => 0,
+            IndexCheck::Lookup(lookup) => lookup.compared_words(),
+        });
+        of_method + of_checks.sum::<u64>()
     }
 
     /// Changes an index lookup to a full scan, because its entries are too many to be sorted into
@@ -490,114 +501,6 @@ impl<'a, 's> Planner<'a, 's> {
             is_contested: has_lookup || self.query.key.is_some(),
             ..self.path_of_walk(walk)
         }))
-    }
-
-    /// Rule: an order by a score walks over the index of the score, unless the matches of a lookup
-    /// are so few that reading their items costs less than reading the index.
-    fn score_walk(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
-        let order = match self.query.query.order_score() {
-            Some(order) if self.query.order != Some(FixedOrder::Sort) => order,
-            _ => return Ok(None),
-        };
-        let Some(walk) = self.walk_by(order, Ties::Descend)? else {
-            return Ok(None);
-        };
-        if let Some(FixedOrder::Index(id)) = self.query.order {
-            if walk.index_id() != id {
-                return Ok(None);
-            }
-        } else if self.has_few_matches(estimates, &walk)? {
-            return Ok(None);
-        }
-        let items = self.items_of_partition()?;
-        let Remaining { checks, tests, .. } = self.remaining(&[], &estimates.lookups, items);
-        Ok(Some(AccessPath {
-            checks,
-            tests,
-            indexed: self.indexed_conditions(),
-            is_exact: self.is_exact,
-            seeks: self.seeks + 1,
-            charges_walk: !self.conditions.is_empty(),
-            ..AccessPath::new(AccessMethod::ScoreWalk(walk.clone()), walk.to_string())
-        }))
-    }
-
-    /// Rule: ORDER BY RANK reads the best items by each score, if the index decides all conditions
-    /// and no lookup has few matches.
-    fn ranked_items(&self, estimates: &Estimates) -> Result<Option<AccessPath>> {
-        let Some((scores, rows)) = self.query.query.ranked_scores() else {
-            return Ok(None);
-        };
-        if rows > RANKED_ROWS_MAX {
-            return Ok(None);
-        }
-        let is_decided = self.is_exact || self.conditions.is_empty();
-        if !is_decided || !self.query.query.condition_is_exact() {
-            return Ok(None);
-        }
-        let mut walks = Vec::with_capacity(scores.len());
-        let mut texts = Vec::with_capacity(scores.len());
-        for score in scores {
-            let Some(walk) = self.walk_by(score, Ties::Ascend)? else {
-                return Ok(None);
-            };
-            if self.has_few_matches(estimates, &walk)? {
-                return Ok(None);
-            }
-            texts.push(walk.to_string());
-            walks.push(walk);
-        }
-        let lookups = self.planned.iter().flatten();
-        let ranked = RankedItems {
-            walks,
-            rows: usize::try_from(rows).unwrap_or(usize::MAX),
-            filters: lookups.map(|planned| planned.lookup.clone()).collect(),
-        };
-        Ok(Some(AccessPath {
-            indexed: self.indexed_conditions(),
-            is_exact: self.is_exact,
-            seeks: self.seeks + scores.len() as u64,
-            ..AccessPath::new(AccessMethod::Ranked(ranked), texts.join(" and "))
-        }))
-    }
-
-    /// Returns true if the rows of the logical partition, or the matches of a lookup, are few
-    /// beside the entries of a walk.
-    fn has_few_matches(&self, estimates: &Estimates, walk: &ScoreWalk) -> Result<bool> {
-        // The words of a full-text index are those of the whole partition.
-        if walk.reads_words()
-            && let Some(rows) = estimates.logical_partition
-            && rows.is_complete
-            && rows.entries.saturating_mul(ENTRIES_PER_ITEM) < self.items_of_partition()?
-        {
-            return Ok(true);
-        }
-        let Some(shortest) = estimates.shortest_lookup() else {
-            return Ok(false);
-        };
-        let entries = match (estimates.logical_partition, walk.number()) {
-            (Some(rows), _) => rows.entries,
-            (None, Some(_)) => self.items_of_partition()?,
-            (None, None) => 0,
-        };
-        let matches = shortest.count.entries.saturating_mul(ENTRIES_PER_ITEM);
-        Ok(shortest.count.is_complete && matches < entries)
-    }
-
-    /// Returns the walk by a score, if an index has the entries for it.
-    fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Result<Option<ScoreWalk>> {
-        if matches!(score, IndexedScore::Text(text) if text.stem_count() > SCORED_STEMS_MAX) {
-            return Ok(None);
-        }
-        let Some((text, number)) = self.index.scores(score) else {
-            return Ok(None);
-        };
-        let mut walk = ScoreWalk::new(score, text, number, ties);
-        if let IndexedScore::Vector(nearest) = score {
-            walk.approximation =
-                Approximation::plan(self.query, self.snapshot, self.index, nearest)?;
-        }
-        Ok(Some(walk))
     }
 
     /// Rule: the rows of the logical partition are read if no lookup is much shorter, or if the

@@ -20,7 +20,6 @@ use super::partition_query::PartitionQuery;
 use super::posting::damaged_row;
 use super::score_walk::{ScoredEntries, Vectors};
 use crate::background::StoredLists;
-use crate::errors::storage_failure;
 use crate::index::approximate::{ApproximateState, Progress, metric_of, read_change_mark};
 use crate::index::vectors::VectorIndexKind;
 use crate::partition::codes::{VectorCodes, prefix_in_record};
@@ -40,10 +39,10 @@ const ROWS_MAX: u64 = 1_000;
 const ROWS_MIN: u64 = 10;
 /// Candidates of a round for each one of the round before.
 const GROWTH: u64 = 4;
+/// Vectors for each one that has changed, below which all vectors are compared.
+const VECTORS_PER_MARK: u64 = 20;
 /// Vectors between two calls of the check point.
 const CHECK_INTERVAL: u64 = 4_096;
-/// Whole vectors that are read at once.
-const VECTORS_PER_READ: usize = 64;
 
 /// The candidates of a vector index for one order.
 #[derive(Clone, Debug)]
@@ -57,6 +56,8 @@ pub(crate) struct Approximation {
     /// Vectors of the partition.
     vectors: u64,
     effort: SearchEffort,
+    /// The round that is the first one.
+    pub(super) first_round: u32,
 }
 
 /// The effort of a round.
@@ -66,6 +67,9 @@ pub(super) struct Effort {
     list_size: usize,
     /// Candidates whose whole vectors are compared.
     compared: usize,
+    /// The best of the compared candidates that the round returns. Others are left to the next
+    /// round, which may find better ones.
+    pub returned: usize,
 }
 
 impl Approximation {
@@ -99,6 +103,11 @@ impl Approximation {
             Some(state) if state.progress != Progress::Removing => state,
             _ => return Ok(None),
         };
+        // The vectors that the task has not taken in are looked up one by one.
+        let marks_max = vectors / VECTORS_PER_MARK;
+        if has_keys(snapshot, &keys::changed_vectors(path), marks_max.max(1))? {
+            return Ok(None);
+        }
         let check_point = query.check_point;
         let search = query.approximate;
         let codes = view
@@ -119,6 +128,7 @@ impl Approximation {
             rows,
             vectors,
             effort: nearest.effort,
+            first_round: 0,
         };
         Ok(approximation.effort(0).is_some().then_some(approximation))
     }
@@ -141,7 +151,21 @@ impl Approximation {
         is_cheap.then_some(Effort {
             list_size: candidates as usize,
             compared: compared as usize,
+            returned: (self.rows * growth) as usize,
         })
+    }
+
+    /// Begins with the round that returns enough candidates for a query whose condition holds for
+    /// `matches` items.
+    pub(super) fn expect_matches(&mut self, matches: u64) {
+        let rows = self.rows.saturating_mul(self.vectors) / matches.max(1);
+        while self
+            .effort(self.first_round)
+            .is_some_and(|effort| (effort.returned as u64) < rows)
+            && self.effort(self.first_round + 1).is_some()
+        {
+            self.first_round += 1;
+        }
     }
 
     /// Compares the candidates of a round.
@@ -178,23 +202,7 @@ impl Approximation {
                 candidates.push((epk_prefix, number));
             }
         }
-        for some in candidates.chunks(VECTORS_PER_READ) {
-            (query.check_point)()?;
-            let mut rows = Vec::with_capacity(some.len());
-            for (epk_prefix, number) in some {
-                rows.push(keys::vector(self.path, *epk_prefix, *number));
-            }
-            let row_keys: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
-            let read = snapshot.multi_get(&row_keys).map_err(storage_failure)?;
-            for ((epk_prefix, number), vector) in some.iter().zip(read) {
-                if let Some(vector) = vector {
-                    entries.vectors += 1;
-                    entries.vector_bytes += vector.len() as u64;
-                    vectors.add(*number, *epk_prefix, vector);
-                }
-            }
-        }
-        vectors.finish();
+        vectors.read_some(snapshot, self.path, &candidates, query, entries)?;
         self.compare_unreached(snapshot, query, scope, &numbers, vectors, entries)
     }
 
@@ -287,15 +295,20 @@ fn has_few(snapshot: &dyn Snapshot, query: &PartitionQuery<'_>, path: PathNumber
         return Ok(false);
     };
     let range = keys::vectors(path, Some(keys::epk_prefix(key.epk())));
-    let mut count = 0;
-    for vector in scan_keys(snapshot, &range, Direction::Forward, |_| Ok(())) {
-        vector?;
-        count += 1;
-        if count == query.approximate.from {
-            return Ok(false);
+    Ok(!has_keys(snapshot, &range, query.approximate.from)?)
+}
+
+/// Returns true if a range has at least `count` keys.
+fn has_keys(snapshot: &dyn Snapshot, range: &(Vec<u8>, Vec<u8>), count: u64) -> Result<bool> {
+    let mut found = 0;
+    for key in scan_keys(snapshot, range, Direction::Forward, |_| Ok(())) {
+        key?;
+        found += 1;
+        if found >= count {
+            return Ok(true);
         }
     }
-    Ok(true)
+    Ok(false)
 }
 
 impl fmt::Display for Approximation {

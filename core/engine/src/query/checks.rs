@@ -55,9 +55,14 @@ impl<'a> Check<'a> {
     /// Returns the check for the items of a lookup. Reads all of them.
     ///
     /// # Errors
-    /// 500 if the store cannot be read.
-    pub(crate) fn of_lookup(lookup: &Lookup, snapshot: &dyn Snapshot) -> Result<Self> {
-        let matches = lookup.collect(snapshot, 0, usize::MAX)?.unwrap_or_default();
+    /// 500 if the store cannot be read; those of `check_point`.
+    pub(crate) fn of_lookup(
+        lookup: &Lookup,
+        snapshot: &dyn Snapshot,
+        check_point: &dyn Fn() -> Result<()>,
+    ) -> Result<Self> {
+        let matches = lookup.collect(snapshot, check_point, 0, usize::MAX)?;
+        let matches = matches.unwrap_or_default();
         Ok(Check {
             term: None,
             lookups: 0,

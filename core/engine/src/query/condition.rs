@@ -7,7 +7,7 @@ use crate::index::value::{self, TypeBand};
 use crate::partition::keys;
 use orrery_model::Json;
 use orrery_model::json::compare;
-use orrery_sql::{Condition, Path, Test, ValueType, has_stem};
+use orrery_sql::{Condition, Path, Test, ValueType, has_word};
 use std::ops::Bound;
 
 /// End of all encoded values (exclusive).
@@ -46,7 +46,7 @@ pub(crate) fn is_selective(test: &Test) -> bool {
 pub(crate) fn is_answerable(test: &Test) -> bool {
     !matches!(
         test,
-        Test::NotDefined | Test::Near { .. } | Test::HasStem { .. }
+        Test::NotDefined | Test::Near { .. } | Test::HasWord { .. }
     )
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRang
             };
             ValueRanges::scan(ranges, is_exact)
         }
-        Test::NotDefined | Test::Near { .. } | Test::HasStem { .. } => return None,
+        Test::NotDefined | Test::Near { .. } | Test::HasWord { .. } => return None,
     })
 }
 
@@ -258,9 +258,9 @@ fn passes(test: &Test, value: Option<&Json>) -> bool {
             None => false,
         },
         Test::ScanStrings(passes) => value.as_str().is_some_and(|text| passes(text)),
-        Test::HasStem { language, stem } => value
+        Test::HasWord { language, word } => value
             .as_str()
-            .is_some_and(|text| has_stem(language, text, stem)),
+            .is_some_and(|text| has_word(language, text, word)),
         Test::IsType(kind) => matches!(
             (kind, value),
             (ValueType::Bool, Json::Bool(_))

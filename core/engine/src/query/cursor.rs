@@ -101,7 +101,9 @@ impl<'a> Cursor<'a> {
         for check in &access.checks {
             checks.push(match check {
                 IndexCheck::Term(path, value) => Check::of_term(*path, value.clone()),
-                IndexCheck::Lookup(lookup) => Check::of_lookup(lookup, snapshot)?,
+                IndexCheck::Lookup(lookup) => {
+                    Check::of_lookup(lookup, snapshot, query.check_point)?
+                }
             });
         }
         let mut tested_members = Vec::new();
@@ -147,10 +149,12 @@ impl<'a> Cursor<'a> {
     /// Returns the work in this partition so far.
     pub(crate) fn counted_work(&self) -> QueryWork {
         let scored = self.access.scored_entries();
+        let compared_words = scored.compared_words + self.access.compared_words();
         QueryWork {
             compared_vectors: scored.vectors,
             compared_vector_bytes: scored.vector_bytes,
             walked_entries: self.work.walked_entries + scored.words,
+            scan_terms: self.work.scan_terms + compared_words,
             ..self.work
         }
     }
@@ -406,7 +410,8 @@ fn open_postings<'a>(
             entries_to_sort_max,
         } => {
             let from = first_number(after);
-            match lookup.matches(snapshot, from, direction, *entries_to_sort_max)? {
+            let (check_point, entries_max) = (query.check_point, *entries_to_sort_max);
+            match lookup.matches(snapshot, check_point, from, direction, entries_max)? {
                 Some(matches) => Box::new(matches.map(|found| found.map(posting_of))),
                 None => return Ok(None),
             }

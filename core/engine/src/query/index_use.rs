@@ -4,14 +4,18 @@
 //! ```text
 //! WHERE c.a = 1 AND c.b > 2      uses /b/? and /a/?, and would use (/a ASC, /b ASC)
 //! SELECT SUM(c.n)                uses /n/?
+//! ORDER BY RANK FullTextScore(c.t, 'x')   uses /t of the type FullText
 //! ```
+//!
+//! The service does not document its entries for vector and full-text indexes. Here they follow the
+//! entries of single paths, with the path as the policy has it and the type of the index.
 //!
 //! Promises: the report depends on the query and the policy alone, so all pages and all partitions
 //! would have the same one. Leaves out the measured work, which is in the query metrics, and the
 //! first version, whose rules differ (`metrics.rs`).
 
 use super::condition::{conjuncts, is_answerable, steps};
-use super::metrics::{HeaderRoom, add_path};
+use super::metrics::{HeaderRoom, SearchUse, add_path};
 use crate::index::paths::Step;
 use crate::index::policy::{OrderedPath, Policy, path_text_with_quotes};
 use orrery_model::{Json, Object, object};
@@ -38,6 +42,16 @@ pub(crate) fn index_use(query: &Query, policy: &Policy, key_paths: &[Path]) -> S
         };
         let spec = format!("{}/?", spec_text(&steps));
         room.add(list, Json::Object(object! { "IndexSpec" => spec }));
+    }
+    for search in query.searches() {
+        let SearchUse {
+            path,
+            kind,
+            has_index,
+        } = SearchUse::of(&search, policy);
+        let list = if has_index { &mut used } else { &mut potential };
+        let entry = object! { "IndexSpec" => path, "IndexType" => kind };
+        room.add(list, Json::Object(entry));
     }
     let mut used_composites: Vec<Json> = Vec::new();
     let mut potential_composites: Vec<Json> = Vec::new();

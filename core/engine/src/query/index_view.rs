@@ -6,7 +6,7 @@ use crate::index::cells::SpatialGrid;
 use crate::index::generations::Policies;
 use crate::index::paths::{Step, is_indexable};
 use crate::index::policy::{Composite, Policy};
-use crate::index::texts::LEFT_OUT;
+use crate::index::texts::{LEFT_OUT, TextIndex};
 use crate::index::vectors::VectorIndex;
 use crate::partition::keys::{self, PathNumber};
 use crate::partition::row::is_system;
@@ -95,7 +95,11 @@ impl<'a> IndexView<'a> {
                 let (index, number) = self.vectors(nearest)?;
                 Some((&index.text, number))
             }
-            IndexedScore::Text(score) => self.texts(&score.path, &score.language),
+            IndexedScore::Text(score) => {
+                let mut words = score.terms.iter().flatten();
+                let is_fuzzy = words.any(|word| word.like.is_some());
+                self.texts(&score.path, &score.language, is_fuzzy)
+            }
         }
     }
 
@@ -118,14 +122,21 @@ impl<'a> IndexView<'a> {
     }
 
     /// Returns the name and the path number of the full-text index over the texts of a language at
-    /// a path, if all policies have the index and it has all texts of the partition.
-    pub(crate) fn texts(&self, path: &Path, language: &str) -> Option<(&str, Option<PathNumber>)> {
+    /// a path, if all policies have the index and it has all texts of the partition. `is_fuzzy`:
+    /// the entries of words are needed as well.
+    pub(crate) fn texts(
+        &self,
+        path: &Path,
+        language: &str,
+        is_fuzzy: bool,
+    ) -> Option<(&str, Option<PathNumber>)> {
         let path = steps(path);
         let (first, others) = self.policies.split_first()?;
-        let mut indexes = first.stored_texts().iter();
+        let suffices = |index: &&TextIndex| index.has_words || !is_fuzzy;
+        let mut indexes = first.stored_texts().iter().filter(suffices);
         let index = indexes.find(|index| index.path == path && index.language == language)?;
         for policy in others {
-            let mut others = policy.stored_texts().iter();
+            let mut others = policy.stored_texts().iter().filter(suffices);
             others.find(|other| other.text == index.text)?;
         }
         let number = self.paths.find_derived(&index.text);

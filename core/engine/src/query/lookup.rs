@@ -4,7 +4,7 @@
 //! 1. [`plan`] descends through AND and OR and plans a lookup for each part that the index can
 //!    answer.
 //! 2. `plan_term` asks `value_ranges` for the encoded values that a test accepts, and prefixes them
-//!    with the number of the path. `plan_spatial` asks the grid of a spatial index, `plan_stem` a
+//!    with the number of the path. `plan_spatial` asks the grid of a spatial index, `plan_word` a
 //!    full-text index, [`plan_composite`] a composite index.
 //! 3. `combine` joins the parts: [`Lookup::Any`] for OR, [`Lookup::All`] for AND.
 //! 4. The planner in `query/access.rs` counts the entries of each lookup ([`Lookup::count`]) and
@@ -19,6 +19,7 @@
 use super::composite_range::composite_range;
 use super::condition::{is_answerable, is_selective, value_ranges};
 use super::index_view::IndexView;
+use super::like_lookup::LikeLookup;
 use super::posting::{KeyRange, read_entry};
 use crate::index::policy::Composite;
 use crate::index::texts::stem_key;
@@ -26,7 +27,7 @@ use crate::index::value;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan_keys;
 use orrery_model::{Json, Result};
-use orrery_sql::{Condition, Path, Test};
+use orrery_sql::{Condition, Path, TermWord, Test};
 use orrery_storage::{Direction, Snapshot};
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -48,6 +49,8 @@ pub(crate) enum Lookup {
         /// A test on the string of each entry.
         string_test: Option<Test>,
     },
+    /// The entries of the words that match a word of a fuzzy term.
+    Like(LikeLookup),
     /// Items of at least one of these lookups.
     Any(Vec<Lookup>),
     /// Items of all these lookups.
@@ -176,8 +179,8 @@ fn plan_term(
     if let Test::Near { geometry, distance } = test {
         return plan_spatial(index, path, test, geometry, *distance);
     }
-    if let Test::HasStem { language, stem } = test {
-        return plan_stem(index, path, test, language, stem, is_exact);
+    if let Test::HasWord { language, word } = test {
+        return plan_word(index, path, test, language, word, is_exact);
     }
     if !is_answerable(test) || !index.covers(path) {
         return None;
@@ -214,26 +217,30 @@ fn plan_term(
     })
 }
 
-/// Returns the lookup in a full-text index for the texts with a word of a stem.
-fn plan_stem(
+/// Returns the lookup in a full-text index for the texts with a word that matches.
+fn plan_word(
     index: &IndexView<'_>,
     path: &Path,
     test: &Test,
     language: &str,
-    stem: &str,
+    word: &TermWord,
     is_exact: bool,
 ) -> Option<PlannedLookup> {
-    let (_, number) = index.texts(path, language)?;
+    let (_, number) = index.texts(path, language, word.like.is_some())?;
     let text = format!("text {path} {test}");
     let Some(number) = number else {
         return Some(PlannedLookup::nothing(text, 1));
     };
-    Some(PlannedLookup {
-        lookup: Lookup::Entries {
-            ranges: vec![keys::words(number, &stem_key(stem))],
+    let lookup = match &word.like {
+        Some(_) => Lookup::Like(LikeLookup::new(number, word)),
+        None => Lookup::Entries {
+            ranges: vec![keys::words(number, &stem_key(&word.stem))],
             is_single_value: true,
             string_test: None,
         },
+    };
+    Some(PlannedLookup {
+        lookup,
         is_exact,
         seeks: 1,
         term: None,
@@ -319,10 +326,11 @@ impl Lookup {
     /// item is known.
     ///
     /// # Errors
-    /// 500 if the store cannot be read or an entry is damaged.
+    /// 500 if the store cannot be read or an entry is damaged; those of `check_point`.
     pub(crate) fn matches<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
+        check_point: &dyn Fn() -> Result<()>,
         from: ItemNumber,
         direction: Direction,
         entries_max: usize,
@@ -346,7 +354,8 @@ impl Lookup {
             })));
         }
 
-        let Some(mut matches) = self.collect(snapshot, from, entries_max)? else {
+        let matches = self.collect(snapshot, check_point, from, entries_max)?;
+        let Some(mut matches) = matches else {
             return Ok(None);
         };
         if direction == Direction::Reverse {
@@ -380,10 +389,11 @@ impl Lookup {
     /// `entries_max` entries would have to be read.
     ///
     /// # Errors
-    /// 500 if the store cannot be read or an entry is damaged.
+    /// 500 if the store cannot be read or an entry is damaged; those of `check_point`.
     pub(crate) fn collect(
         &self,
         snapshot: &dyn Snapshot,
+        check_point: &dyn Fn() -> Result<()>,
         from: ItemNumber,
         entries_max: usize,
     ) -> Result<Option<Vec<ItemMatch>>> {
@@ -400,18 +410,24 @@ impl Lookup {
                     None => return Ok(None),
                 }
             }
+            Lookup::Like(like) => match like.collect(snapshot, check_point, from, entries_max)? {
+                Some(matches) => matches,
+                None => return Ok(None),
+            },
             Lookup::Any(parts) => {
                 let mut union = Vec::new();
                 for part in parts {
                     let entries_left = entries_max.saturating_sub(union.len());
-                    match part.collect(snapshot, from, entries_left)? {
+                    match part.collect(snapshot, check_point, from, entries_left)? {
                         Some(matches) => union.extend(matches),
                         None => return Ok(None),
                     }
                 }
                 union
             }
-            Lookup::All(parts) => return Self::intersection(parts, snapshot, from, entries_max),
+            Lookup::All(parts) => {
+                return Self::intersection(parts, snapshot, check_point, from, entries_max);
+            }
         };
         // Inexact matches of an item sort first and remain: the condition is then tested on the
         // item.
@@ -424,12 +440,14 @@ impl Lookup {
     fn intersection(
         parts: &[Lookup],
         snapshot: &dyn Snapshot,
+        check_point: &dyn Fn() -> Result<()>,
         from: ItemNumber,
         entries_max: usize,
     ) -> Result<Option<Vec<ItemMatch>>> {
         let mut common: Option<Vec<ItemMatch>> = None;
         for part in parts {
-            let Some(matches) = part.collect(snapshot, from, entries_max)? else {
+            let matches = part.collect(snapshot, check_point, from, entries_max)?;
+            let Some(matches) = matches else {
                 return Ok(None);
             };
             common = Some(match common {
@@ -443,9 +461,21 @@ impl Lookup {
     /// Returns true if the lookup tests strings, which the index may have truncated.
     pub(crate) fn scans_strings(&self) -> bool {
         match self {
-            Lookup::Nothing => false,
+            Lookup::Nothing | Lookup::Like(_) => false,
             Lookup::Entries { string_test, .. } => string_test.is_some(),
             Lookup::Any(parts) | Lookup::All(parts) => parts.iter().any(Lookup::scans_strings),
+        }
+    }
+
+    /// Returns the keys of full-text indexes that were read so far to find the words that are like
+    /// those of fuzzy terms.
+    pub(crate) fn compared_words(&self) -> u64 {
+        match self {
+            Lookup::Nothing | Lookup::Entries { .. } => 0,
+            Lookup::Like(like) => like.compared_words(),
+            Lookup::Any(parts) | Lookup::All(parts) => {
+                parts.iter().map(Lookup::compared_words).sum()
+            }
         }
     }
 
@@ -462,6 +492,7 @@ impl Lookup {
                 let ranges = ranges.clone().into_iter();
                 return Box::new(ranges.flat_map(move |range| count_keys(snapshot, &range)));
             }
+            Lookup::Like(like) => return like.count(snapshot),
             Lookup::Any(parts) => &parts[..],
             Lookup::All(parts) => &parts[..parts.len().min(1)],
         };

@@ -6,7 +6,7 @@ use super::source::PartitionWork;
 use crate::index::paths::Step;
 use crate::index::policy::{OrderedPath, Policy, path_text};
 use orrery_model::{Json, Object, object};
-use orrery_sql::{Condition, Path, Query, Test, Work};
+use orrery_sql::{Condition, Path, Query, Search, Test, Work};
 
 /// Maximum number of paths in each list of index metrics, which are sent in a header.
 const PATHS_NAMED: usize = 50;
@@ -141,6 +141,48 @@ impl<'q> PathUse<'q> {
     }
 }
 
+/// A search that a vector or full-text index serves, or would serve.
+pub(crate) struct SearchUse {
+    /// The path as the policy writes it.
+    pub path: String,
+    /// The kind of the index.
+    pub kind: &'static str,
+    /// True if the policy has the index.
+    pub has_index: bool,
+}
+
+impl SearchUse {
+    /// Returns the use of an index by a search.
+    pub(crate) fn of(search: &Search, policy: &Policy) -> Self {
+        let (path, kind, indexes) = match search {
+            Search::Vectors(path) => (path, "Vector", policy.vector_indexes()),
+            Search::Texts(path) => (path, "FullText", policy.full_text_indexes()),
+        };
+        let path = steps(path);
+        let has_index = indexes.iter().any(|index| {
+            let names = index.names.iter().cloned().map(Step::Name);
+            names.eq(path.iter().cloned())
+        });
+        SearchUse {
+            path: path_text(&path),
+            kind,
+            has_index,
+        }
+    }
+
+    /// Returns the use as index metrics of the first version show it.
+    fn document(&self) -> Object {
+        object! {
+            "FilterExpression" => "",
+            "IndexSpec" => self.path.as_str(),
+            "IndexType" => self.kind,
+            "FilterPreciseSet" => true,
+            "IndexPreciseSet" => true,
+            "IndexImpactScore" => "High",
+        }
+    }
+}
+
 /// Returns the index metrics document of the first version: the indexes that the query used, and
 /// the indexes that would serve the query if the policy had them.
 ///
@@ -160,7 +202,7 @@ pub(crate) fn index_metrics(
 
     let mut room = HeaderRoom::new(|text| text.len().div_ceil(3) * 4);
 
-    // Indexes of single paths.
+    // Indexes of single paths, those of searches at the end.
     let mut used: Vec<Json> = Vec::new();
     let mut potential: Vec<Json> = Vec::new();
     for path_use in &uses {
@@ -170,6 +212,15 @@ pub(crate) fn index_metrics(
             &mut potential
         };
         room.add(list, Json::Object(path_use.document()));
+    }
+    for search in query.searches() {
+        let search = SearchUse::of(&search, policy);
+        let list = if search.has_index {
+            &mut used
+        } else {
+            &mut potential
+        };
+        room.add(list, Json::Object(search.document()));
     }
 
     // Composite indexes. One is suggested only if none was used.

@@ -12,6 +12,9 @@ use orrery_model::{Error, Json, Result};
 use orrery_storage::{Direction, Snapshot};
 use std::cmp::Ordering;
 
+/// Entries between two calls of the check point.
+pub(crate) const CHECK_INTERVAL: u64 = 4_096;
+
 /// A range of keys: from (inclusive) and to (exclusive).
 pub(crate) type KeyRange = (Vec<u8>, Vec<u8>);
 
@@ -154,6 +157,26 @@ pub(crate) fn read_natural_row((key, value): (Bytes, Bytes)) -> Result<(ItemNumb
     let number = keys::read_natural(&key).ok_or_else(damaged_row)?;
     let epk_prefix = value[..].try_into().map_err(|_| damaged_row())?;
     Ok((number, epk_prefix))
+}
+
+/// Returns the number of keys in a range.
+///
+/// # Errors
+/// 500 if the store cannot be read; those of `check_point`.
+pub(crate) fn count_checked(
+    snapshot: &dyn Snapshot,
+    range: &KeyRange,
+    check_point: &dyn Fn() -> Result<()>,
+) -> Result<u64> {
+    let mut count = 0_u64;
+    for key in scan_keys(snapshot, range, Direction::Forward, |_| Ok(())) {
+        key?;
+        count += 1;
+        if count.is_multiple_of(CHECK_INTERVAL) {
+            check_point()?;
+        }
+    }
+    Ok(count)
 }
 
 /// Returns true if an item has an index entry.

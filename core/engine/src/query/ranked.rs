@@ -53,7 +53,7 @@ impl RankedItems {
             [] => None,
             filters => {
                 let all = Lookup::All(filters.to_vec());
-                let Some(matches) = all.collect(snapshot, 0, usize::MAX)? else {
+                let Some(matches) = all.collect(snapshot, query.check_point, 0, usize::MAX)? else {
                     return Ok(None);
                 };
                 if !matches.iter().all(|found| found.is_exact) {

@@ -18,14 +18,18 @@
 //! of a sort. Items whose score is undefined come last, as undefined does in a descending order.
 
 use super::approximation::Approximation;
+use super::like_words::TermLists;
+use super::lookup::PlannedLookup;
 use super::partition_query::PartitionQuery;
 use super::position::QueryPosition;
-use super::posting::{IndexPosition, Posting, Postings, damaged_row, read_natural_row};
+use super::posting::{
+    CHECK_INTERVAL, IndexPosition, Posting, Postings, count_checked, damaged_row, read_natural_row,
+};
 use super::text_hits::TextHits;
 use crate::errors::storage_failure;
 use crate::index::texts::EVERY_TEXT;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
-use crate::partition::{scan, scan_keys};
+use crate::partition::scan;
 use bytes::Bytes;
 use orrery_model::Result;
 use orrery_sql::{Condition, IndexedScore, Nearest, VECTORS_AT_ONCE};
@@ -40,8 +44,8 @@ use std::rc::Rc;
 const ROUND_MIN: usize = 256;
 /// The largest number of postings that a round keeps: 1.5 MiB of them.
 const ROUND_MAX: usize = 1 << 16;
-/// Vectors, or texts, between two calls of the check point.
-const CHECK_INTERVAL: u64 = 4_096;
+/// Vectors of some items that are read at once.
+const VECTORS_PER_READ: usize = 64;
 
 /// The entries that walks have read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +56,8 @@ pub(crate) struct ScoredEntries {
     pub vector_bytes: u64,
     /// The number of entries of full-text indexes.
     pub words: u64,
+    /// The keys that were read to find the words that are like those of fuzzy terms.
+    pub compared_words: u64,
 }
 
 impl ScoredEntries {
@@ -59,6 +65,7 @@ impl ScoredEntries {
         self.vectors += other.vectors;
         self.vector_bytes += other.vector_bytes;
         self.words += other.words;
+        self.compared_words += other.compared_words;
     }
 }
 
@@ -91,6 +98,10 @@ pub(crate) struct ScoreWalk {
     ties: Ties,
     /// The candidates that the first rounds compare in place of all vectors.
     pub(super) approximation: Option<Approximation>,
+    /// A lookup with few matches, whose vectors alone are read.
+    pub(super) filter: Option<PlannedLookup>,
+    /// The entries of the words of a text score.
+    words: Rc<TermLists>,
     /// The work of all rounds.
     entries: Rc<Cell<ScoredEntries>>,
 }
@@ -137,8 +148,35 @@ impl ScoreWalk {
             number,
             ties,
             approximation: None,
+            filter: None,
+            words: Rc::default(),
             entries: Rc::default(),
         }
+    }
+
+    /// Finds the entries of the words of a text score. Returns `None` if more than `lists_max`
+    /// lists would have to be merged.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read; those of the check point.
+    pub(crate) fn with_words(
+        mut self,
+        snapshot: &dyn Snapshot,
+        query: &PartitionQuery<'_>,
+        lists_max: usize,
+    ) -> Result<Option<Self>> {
+        if let (IndexedScore::Text(score), Some(path)) = (&self.score, self.number) {
+            let (terms, check_point) = (&score.terms, query.check_point);
+            let words = TermLists::of(snapshot, path, terms, lists_max, check_point)?;
+            let Some(words) = words else {
+                return Ok(None);
+            };
+            let mut entries = self.entries.get();
+            entries.compared_words += words.passed;
+            self.entries.set(entries);
+            self.words = Rc::new(words);
+        }
+        Ok(Some(self))
     }
 
     /// Returns true if the walk reads the words of texts.
@@ -233,11 +271,16 @@ impl ScoreWalk {
         let result = match &self.score {
             IndexedScore::Vector(nearest) => {
                 let mut vectors = Vectors::new(nearest, take);
-                let range = keys::vectors(path, prefix);
-                vectors.read(snapshot, &range, query, &mut entries)
+                match self.matches(snapshot, prefix, query.check_point)? {
+                    Some(items) => vectors.read_some(snapshot, path, &items, query, &mut entries),
+                    None => {
+                        let range = keys::vectors(path, prefix);
+                        vectors.read(snapshot, &range, query, &mut entries)
+                    }
+                }
             }
             IndexedScore::Text(score) => {
-                let hits = TextHits::open(snapshot, path, &score.terms);
+                let hits = TextHits::open(snapshot, path, &self.words);
                 let mut texts = 0_u64;
                 hits.for_each(|text| {
                     entries.words += text.entries;
@@ -260,6 +303,29 @@ impl ScoreWalk {
         };
         self.entries.set(entries);
         result
+    }
+
+    /// Returns the items to which the lookup of the walk leads, if the walk has one.
+    fn matches(
+        &self,
+        snapshot: &dyn Snapshot,
+        prefix: Option<EpkPrefix>,
+        check_point: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Vec<(EpkPrefix, ItemNumber)>>> {
+        let Some(planned) = &self.filter else {
+            return Ok(None);
+        };
+        let lookup = &planned.lookup;
+        let Some(matches) = lookup.collect(snapshot, check_point, 0, usize::MAX)? else {
+            return Ok(None);
+        };
+        let mut items = Vec::with_capacity(matches.len());
+        for found in matches {
+            if prefix.is_none_or(|prefix| prefix == found.epk_prefix) {
+                items.push((found.epk_prefix, found.number));
+            }
+        }
+        Ok(Some(items))
     }
 
     /// Returns true if the score of an item is defined.
@@ -290,9 +356,10 @@ impl fmt::Display for ScoreWalk {
         match &self.score {
             IndexedScore::Vector(_) => {
                 write!(f, "nearest of {}", self.text)?;
-                match &self.approximation {
-                    Some(approximation) => write!(f, " by {approximation}"),
-                    None => Ok(()),
+                match (&self.approximation, &self.filter) {
+                    (Some(approximation), _) => write!(f, " by {approximation}"),
+                    (None, Some(filter)) => write!(f, " among index {}", filter.text),
+                    (None, None) => Ok(()),
                 }
             }
             IndexedScore::Text(_) => write!(f, "best of {}", self.text),
@@ -339,6 +406,35 @@ impl<'t> Vectors<'t> {
                 (query.check_point)()?;
             }
             self.add(number, epk_prefix, vector);
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// Reads the vectors of some items and takes those that have a score.
+    pub(super) fn read_some(
+        &mut self,
+        snapshot: &dyn Snapshot,
+        path: PathNumber,
+        items: &[(EpkPrefix, ItemNumber)],
+        query: &PartitionQuery<'_>,
+        entries: &mut ScoredEntries,
+    ) -> Result<()> {
+        for some in items.chunks(VECTORS_PER_READ) {
+            (query.check_point)()?;
+            let mut row_keys = Vec::with_capacity(some.len());
+            for (epk_prefix, number) in some {
+                row_keys.push(keys::vector(path, *epk_prefix, *number));
+            }
+            let row_keys: Vec<&[u8]> = row_keys.iter().map(Vec::as_slice).collect();
+            let rows = snapshot.multi_get(&row_keys).map_err(storage_failure)?;
+            for ((epk_prefix, number), vector) in some.iter().zip(rows) {
+                if let Some(vector) = vector {
+                    entries.vectors += 1;
+                    entries.vector_bytes += vector.len() as u64;
+                    self.add(*number, *epk_prefix, vector);
+                }
+            }
         }
         self.finish();
         Ok(())
@@ -446,7 +542,7 @@ impl<'a> ScoredPostings<'a> {
             return Ok(());
         };
         while self.round.len() == 0
-            && let Some(effort) = approximation.effort(self.rounds)
+            && let Some(effort) = approximation.effort(approximation.first_round + self.rounds)
         {
             self.rounds += 1;
             let mut best = Best::new(self.kept_max, self.after, self.walk.ties);
@@ -455,7 +551,9 @@ impl<'a> ScoredPostings<'a> {
             let vectors = Vectors::new(nearest, take);
             approximation.compare(effort, self.snapshot, &self.query, vectors, &mut entries)?;
             self.walk.entries.set(entries);
-            self.round = best.finish().into_iter();
+            let mut round = best.finish();
+            round.truncate(effort.returned);
+            self.round = round.into_iter();
         }
         Ok(())
     }
@@ -571,13 +669,7 @@ impl<'a> ScoredPostings<'a> {
             }
             (IndexedScore::Text(_), Some(path)) => {
                 let texts = keys::words(path, EVERY_TEXT);
-                for text in scan_keys(self.snapshot, &texts, Direction::Forward, |_| Ok(())) {
-                    text?;
-                    count += 1;
-                    if count.is_multiple_of(CHECK_INTERVAL) {
-                        (self.query.check_point)()?;
-                    }
-                }
+                count = count_checked(self.snapshot, &texts, self.query.check_point)?;
             }
             (IndexedScore::Text(_), None) => {}
         }

@@ -369,7 +369,12 @@ impl<'a> Candidates<'a> {
                 wanted,
                 self.query.check_point,
             )?;
-            let Some(PartitionTotals { totals, entries }) = totals else {
+            let Some(PartitionTotals {
+                totals,
+                entries,
+                compared_words,
+            }) = totals
+            else {
                 return Ok(None);
             };
             for (sum, total) in sums.iter_mut().zip(totals) {
@@ -380,6 +385,7 @@ impl<'a> Candidates<'a> {
                 work: QueryWork {
                     seeks: wanted.len() as u64,
                     walked_entries: entries,
+                    scan_terms: compared_words,
                     ..QueryWork::default()
                 },
                 first_loaded: None,

@@ -3,8 +3,9 @@
 //! The entries of each stem are in natural order, so the lists of all stems are merged: each step
 //! takes the entries of one text and counts the terms in it.
 
+use super::like_words::{TermLists, WordList};
 use super::posting::damaged_row;
-use crate::index::texts::{StemPlaces, stem_key, words_of};
+use crate::index::texts::StemPlaces;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
 use bytes::Bytes;
@@ -54,43 +55,44 @@ pub(super) struct TextHit {
     pub entries: u64,
 }
 
+/// A use of a list: its index, and [`WordList::is_of_word`].
+type ListUse = (usize, bool);
+
 /// The texts with a word of a query.
 pub(super) struct TextHits<'a> {
     lists: Vec<StemList<'a>>,
-    /// The lists of the stems of each term, in their order.
-    terms: Vec<Vec<usize>>,
-    /// The stem of each list.
-    stems: Vec<&'a str>,
+    /// The lists of each word of each term.
+    terms: Vec<Vec<Vec<ListUse>>>,
 }
 
 impl<'a> TextHits<'a> {
-    /// Opens the entries of the stems of some terms, in the index with the number `path`.
-    pub(super) fn open(
-        snapshot: &'a dyn Snapshot,
-        path: PathNumber,
-        terms: &'a [Vec<String>],
-    ) -> Self {
-        let mut stems: Vec<&str> = terms.iter().flatten().map(String::as_str).collect();
+    /// Opens the entries of the words of some terms, in the index with the number `path`.
+    pub(super) fn open(snapshot: &'a dyn Snapshot, path: PathNumber, words: &TermLists) -> Self {
+        let all = words.terms.iter().flatten().flatten();
+        let mut stems: Vec<&[u8]> = all.map(|list| &list.stem[..]).collect();
         stems.sort_unstable();
         stems.dedup();
         let mut lists = Vec::with_capacity(stems.len());
         for stem in &stems {
-            let range = keys::words(path, &stem_key(stem));
+            let range = keys::words(path, stem);
             lists.push(StemList {
                 rows: Box::new(scan(snapshot, &range, Direction::Forward)),
                 next: None,
             });
         }
-        let place = |stem: &String| stems.binary_search(&stem.as_str()).ok();
-        let mut lists_of_terms = Vec::with_capacity(terms.len());
-        for term in terms {
-            lists_of_terms.push(term.iter().filter_map(place).collect());
+        let used = |list: &WordList| {
+            let at = stems.binary_search(&&list.stem[..]).ok()?;
+            Some((at, list.is_of_word))
+        };
+        let mut terms = Vec::with_capacity(words.terms.len());
+        for term in &words.terms {
+            let mut lists_of_words = Vec::with_capacity(term.len());
+            for lists in term {
+                lists_of_words.push(lists.iter().filter_map(used).collect());
+            }
+            terms.push(lists_of_words);
         }
-        TextHits {
-            lists,
-            terms: lists_of_terms,
-            stems,
-        }
+        TextHits { lists, terms }
     }
 
     /// Calls `take` with each text in natural order.
@@ -134,27 +136,52 @@ impl<'a> TextHits<'a> {
         for term in &self.terms {
             hits.push(match &term[..] {
                 [] => 0,
-                [list] => match self.entry(*list, number) {
-                    Some(entry) => words_of(self.stems[*list].as_bytes(), &entry.value) as u64,
-                    None => 0,
-                },
+                [word] => self.occurrences(word, number)?,
                 phrase => self.phrases(phrase, number)?,
             });
         }
         Ok(hits)
     }
 
-    /// Returns how often the stems of some lists follow each other in the text of an item.
-    fn phrases(&self, lists: &[usize], number: ItemNumber) -> Result<u64> {
-        let mut ends: Option<Vec<u64>> = None;
-        for list in lists {
+    /// Returns how often a word of a term occurs in the text of an item.
+    fn occurrences(&self, word: &[ListUse], number: ItemNumber) -> Result<u64> {
+        match word {
+            [(list, false)] => {
+                let entry = self.entry(*list, number);
+                Ok(entry.map_or(0, |entry| StemPlaces::count(&entry.value)))
+            }
+            _ => Ok(self.places(word, number)?.len() as u64),
+        }
+    }
+
+    /// Returns the ascending places of a word of a term in the text of an item.
+    fn places(&self, word: &[ListUse], number: ItemNumber) -> Result<Vec<u64>> {
+        let (mut places, mut lists) = (Vec::new(), 0);
+        for (list, is_of_word) in word {
             let Some(entry) = self.entry(*list, number) else {
-                return Ok(0);
+                continue;
             };
-            let places = StemPlaces::read(&entry.value)
-                .ok_or_else(damaged_row)?
-                .places;
-            ends = Some(match ends {
+            if *is_of_word && StemPlaces::has_words(&entry.value) {
+                continue;
+            }
+            let of_list = StemPlaces::read(&entry.value).ok_or_else(damaged_row)?;
+            places.extend(of_list.places);
+            lists += 1;
+        }
+        // A word that is like the one of the term may have its stem as well.
+        if lists > 1 {
+            places.sort_unstable();
+            places.dedup();
+        }
+        Ok(places)
+    }
+
+    /// Returns how often the words of a term follow each other in the text of an item.
+    fn phrases(&self, words: &[Vec<ListUse>], number: ItemNumber) -> Result<u64> {
+        let mut ends: Option<Vec<u64>> = None;
+        for word in words {
+            let places = self.places(word, number)?;
+            let places = match ends {
                 None => places,
                 Some(before) => {
                     let follows = |place: &u64| {
@@ -163,7 +190,11 @@ impl<'a> TextHits<'a> {
                     };
                     places.into_iter().filter(follows).collect()
                 }
-            });
+            };
+            if places.is_empty() {
+                return Ok(0);
+            }
+            ends = Some(places);
         }
         Ok(ends.map_or(0, |ends| ends.len() as u64))
     }

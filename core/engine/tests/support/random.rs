@@ -139,6 +139,12 @@ fn search_term() -> impl Strategy<Value = &'static str> {
         "'green'",
         "'the'",
         "{'term':'rad','distance':1}",
+        "{'term':'reds','distance':1}",
+        "{'term':'rod','distance':2}",
+        "{'term':'row radios','distance':2}",
+        "{'term':'gren','distance':1}",
+        "{'term':'the','distance':2}",
+        "{'term':'row','distance':0}",
     ])
 }
 

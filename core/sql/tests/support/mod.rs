@@ -13,7 +13,7 @@ use orrery_model::json::{Json, TypeRank, compare, parse};
 use orrery_sql::{
     Bounds, Candidate, Condition, Demand, Environment, Functions, MergeSupport, OrderKey, Page,
     Path, PlanRequest, PlanScope, Query, QueryError, ResumePoint, Source, Step, Test, ValueType,
-    VectorPath, Work, has_stem,
+    VectorPath, Work, has_word,
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -404,9 +404,9 @@ fn passes(test: &Test, value: &Json) -> bool {
             let wanted = orrery_sql::extents_within(geometry, false, *distance).unwrap_or_default();
             own.iter().any(|a| wanted.iter().any(|b| a.touches(b)))
         }
-        Test::HasStem { language, stem } => value
+        Test::HasWord { language, word } => value
             .as_str()
-            .is_some_and(|text| has_stem(language, text, stem)),
+            .is_some_and(|text| has_word(language, text, word)),
         Test::IsType(kind) => match kind {
             ValueType::Bool => value.as_bool().is_some(),
             ValueType::Number => value.as_f64().is_some(),
