@@ -66,7 +66,7 @@ export function SearchIndexes({ database, container }: SearchIndexesProps): JSX.
   };
   return (
     <section class="stack" aria-label="Indexes">
-      <h3>Indexes</h3>
+      <h2>Indexes</h2>
       <DataTable
         label="Search indexes"
         columns={columns(measured, (path) => void measure(path))}
@@ -79,13 +79,13 @@ export function SearchIndexes({ database, container }: SearchIndexesProps): JSX.
           and without the index, and charges nothing.
         </p>
       )}
-      <ul class="data-plain-list" role="status">
+      <div class="data-plain-list" role="status">
         {[...measured].map(([path, measurement]) => (
-          <li key={path}>
+          <p key={path}>
             <code>{path}</code>: {resultText(measurement)}
-          </li>
+          </p>
         ))}
-      </ul>
+      </div>
     </section>
   );
 }
@@ -109,24 +109,35 @@ function columns(
   measure: (path: string) => void,
 ): DataColumn<SearchIndex>[] {
   return [
-    { id: "path", header: "Path", value: (index) => index.path, width: 140, isMono: true },
-    { id: "type", header: "Type", value: typeText, width: 110 },
-    { id: "entries", header: "Entries", value: (index) => index.entries, cell: entriesText, width: 140, isNumber: true },
+    { id: "path", header: "Path", value: (index) => index.path, width: 130, isMono: true },
+    { id: "type", header: "Type", value: typeText, width: 120 },
+    {
+      id: "entries",
+      header: "Entries",
+      value: (index) => index.entries,
+      cell: entriesText,
+      width: 170,
+      isNumber: true,
+    },
     {
       id: "waiting",
       header: "Waiting",
       value: (index) => index.waiting,
       cell: (index) => (index.type === "fullText" ? "–" : count(index.waiting)),
-      width: 90,
+      width: 80,
       isNumber: true,
     },
-    { id: "size", header: "Size", value: sizeOf, cell: sizeText, width: 130, isNumber: true },
+    { id: "size", header: "Size", value: sizeOf, cell: sizeText, width: 120, isNumber: true },
     {
       id: "state",
       header: "State",
       value: (index) => index.state,
-      cell: (index) => <Badge kind={isBusy(index) ? "info" : "good"}>{stateText(index)}</Badge>,
-      width: 180,
+      cell: (index) => (
+        <span>
+          <Badge kind={isBusy(index) ? "info" : "good"}>{stateText(index)}</Badge>
+        </span>
+      ),
+      width: 170,
     },
     {
       id: "recall",

@@ -83,7 +83,7 @@ export function SearchSection({ database, definition, readOnly, onChanged }: Sec
     <div class="stack">
       <SearchIndexes database={database} container={definition.id} />
       <form class="stack" onSubmit={(event) => void save(event)} noValidate>
-        <h3>Vectors</h3>
+        <h2>Vectors</h2>
         <p class="help">Properties with vectors, for VECTORDISTANCE. The description of a path cannot be changed.</p>
         <VectorRows
           rows={values.vectors}
@@ -92,7 +92,7 @@ export function SearchSection({ database, definition, readOnly, onChanged }: Sec
           hideIndex
         />
         <FormProblem message={messageFor("vectors")} />
-        <h3>Full text</h3>
+        <h2>Full text</h2>
         <p class="help">Properties with texts and their languages, for FULLTEXTCONTAINS and FULLTEXTSCORE.</p>
         <TextRows
           rows={values.texts}
