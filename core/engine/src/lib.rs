@@ -76,7 +76,7 @@
 //! | `prediction` | what a prediction needs: an engine in memory, a sample of items, budgets |
 //! | `ownership` | partitions that other processes own, and the way from one owner to the next |
 //! | `replica` | an engine on a copy of data that another process writes |
-//! | `operator` | inventory, statistics, meters, snapshots, damage |
+//! | `operator` | inventory, statistics, search indexes, meters, snapshots, damage |
 //! | `pending` | answers that wait until a commit is durable |
 //! | `errors` | failures of other layers as errors for clients |
 //!
@@ -120,7 +120,8 @@ pub use items::{ScriptDenial, ScriptPlace};
 pub use metadata::Feed;
 pub use operator::{
     ClockRepair, DamagedBlock, DamagedBlockContents, DamagedPartition, LogicalPartitionSize,
-    LostWrites, Meters, PartitionInventory, UnchargedItems,
+    LostWrites, Meters, PartitionInventory, RECALL_SAMPLE_MAX, RecallEstimate, SearchIndexFigures,
+    SearchIndexKind, SearchIndexPart, SearchIndexState, SearchIndexStatus, UnchargedItems,
 };
 pub use orrery_script::Ticket;
 pub use orrery_sql::{ClauseInfo, FunctionInfo, Language, PropertyInfo, language};

@@ -1,5 +1,5 @@
-//! Questions and commands of the person who runs the server: inventory, statistics, meters,
-//! snapshots, lost writes, damage, the repair after a wrong clock.
+//! Questions and commands of the person who runs the server: inventory, statistics, search indexes,
+//! meters, snapshots, lost writes, damage, the repair after a wrong clock.
 
 mod clock_repair;
 mod damage;
@@ -8,6 +8,8 @@ mod items;
 mod large_keys;
 mod lost_writes;
 mod meters;
+mod recall;
+mod search_indexes;
 mod snapshots;
 pub(crate) mod statistics;
 
@@ -18,3 +20,7 @@ pub use items::UnchargedItems;
 pub use large_keys::LogicalPartitionSize;
 pub use lost_writes::LostWrites;
 pub use meters::Meters;
+pub use recall::{RECALL_SAMPLE_MAX, RecallEstimate};
+pub use search_indexes::{
+    SearchIndexFigures, SearchIndexKind, SearchIndexPart, SearchIndexState, SearchIndexStatus,
+};

@@ -34,6 +34,7 @@ mod read_many;
 mod refused_commits;
 mod scripts;
 mod search_entries;
+mod search_indexes;
 mod snapshots;
 mod splits;
 mod throughput;

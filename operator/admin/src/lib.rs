@@ -11,7 +11,7 @@
 //! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
 //! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, predictions,
-//! query_predictions, running_queries
+//! query_predictions, running_queries, search_indexes
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -52,6 +52,7 @@ mod route;
 mod routes;
 mod running_queries;
 mod schema;
+mod search_indexes;
 mod snapshots;
 mod stage;
 mod status;

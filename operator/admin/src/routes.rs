@@ -11,7 +11,7 @@ use crate::stage::Stage;
 use crate::{
     balancing, clock, clusters, faults, feed_consumers, health, language, live, metrics, nodes,
     openapi, operations, partitions, predictions, query_predictions, requests, running_queries,
-    snapshots, status, throughput, traffic,
+    search_indexes, snapshots, status, throughput, traffic,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -175,6 +175,29 @@ pub(crate) static ROUTES: &[Route] = &[
          order of their total charge.",
     )
     .returns(&traffic::QUERIES),
+    // Vector and full-text indexes
+    get(
+        "/dbs/{db}/colls/{coll}/indexes",
+        "listSearchIndexes",
+        Serving(search_indexes::list),
+    )
+    .summary(
+        "Lists the vector and full-text indexes of a container with their sizes and the progress \
+         of the background work.",
+    )
+    .returns(&search_indexes::LIST),
+    post(
+        "/dbs/{db}/colls/{coll}/indexes/recall",
+        "measureRecall",
+        Serving(search_indexes::recall),
+    )
+    .summary(
+        "Measures how many of the nearest vectors a vector index finds, and the time of queries \
+         with and without it, by searches for vectors of the container.",
+    )
+    .measures()
+    .takes(&search_indexes::RECALL_REQUEST)
+    .returns(&search_indexes::RECALL),
     // Predictions
     post(
         "/dbs/{db}/colls/{coll}/prediction",

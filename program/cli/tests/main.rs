@@ -88,6 +88,7 @@ mod resource_ids;
 mod resumption;
 mod row_batches;
 mod scripts;
+mod search_indexes;
 mod sessions;
 mod settings;
 mod shell_command;

@@ -611,6 +611,97 @@ export interface PredictionGivenQuery {
   readonly partitionKey?: string | undefined;
 }
 
+export interface Recall {
+  /** path of the index */
+  readonly path: string;
+  /** vectors of the container that were searched; fewer than asked for if there are no more, or if the time was over */
+  readonly sample: number;
+  /** nearest vectors that were looked for: ten for each vector of the sample */
+  readonly wanted: number;
+  /** those of them that the index found */
+  readonly found: number;
+  /** found divided by wanted; absent if there are no vectors */
+  readonly recall?: number | undefined;
+  /** mean milliseconds of a query by the index */
+  readonly indexMs: number;
+  /** mean milliseconds of a query that compares all vectors */
+  readonly exactMs: number;
+}
+
+export interface RecallRequest {
+  /** path of a vector index, as in the indexing policy */
+  readonly path: string;
+  /** most vectors of the container to search; 20 if absent */
+  readonly sample?: number | undefined;
+}
+
+export interface SearchIndexes {
+  /** vector indexes and then full-text indexes of the newest indexing policy; the figures are sums over the physical partitions */
+  readonly indexes: readonly (SearchIndex)[];
+}
+
+export interface SearchIndex {
+  /** path, as in the indexing policy */
+  readonly path: string;
+  /** type of a vector index as in the indexing policy, or fullText */
+  readonly type: "flat" | "quantizedFlat" | "diskANN" | "fullText";
+  /** data type of the components of vectors */
+  readonly dataType?: string | undefined;
+  /** number of components of a vector */
+  readonly dimensions?: number | undefined;
+  /** distance function of vectors */
+  readonly distanceFunction?: string | undefined;
+  /** language of texts */
+  readonly language?: string | undefined;
+  /** the index in each physical partition */
+  readonly partitions: readonly (SearchIndexPart)[];
+  /** exact: all vectors are compared, because the type is flat or they are few; complete: the index has taken in its items; removing: quantised vectors of an earlier type go away; building: vectors are being quantised and linked; training: the quantiser is about to be trained; indexing: the items are being indexed after a change of the policy */
+  readonly state: "exact" | "complete" | "removing" | "building" | "training" | "indexing";
+  /** part that is done; absent while rows are removed */
+  readonly percent?: number | undefined;
+  /** vectors or texts in the index */
+  readonly entries: number;
+  /** vectors that are quantised as they are now; 0 for other indexes */
+  readonly quantised: number;
+  /** vectors that are still to be quantised; queries compare them meanwhile */
+  readonly waiting: number;
+  /** words of all texts; 0 for vector indexes */
+  readonly words: number;
+  /** bytes of the rows of whole vectors */
+  readonly vectorBytes: number;
+  /** bytes of the rows of quantised vectors */
+  readonly codeBytes: number;
+  /** bytes of the lists of neighbours of a diskANN index */
+  readonly listBytes: number;
+  /** true if a figure was estimated from a part of the rows */
+  readonly estimated: boolean;
+}
+
+export interface SearchIndexPart {
+  /** partition key range id */
+  readonly partition: string;
+  /** exact: all vectors are compared, because the type is flat or they are few; complete: the index has taken in its items; removing: quantised vectors of an earlier type go away; building: vectors are being quantised and linked; training: the quantiser is about to be trained; indexing: the items are being indexed after a change of the policy */
+  readonly state: "exact" | "complete" | "removing" | "building" | "training" | "indexing";
+  /** part that is done; absent while rows are removed */
+  readonly percent?: number | undefined;
+  /** vectors or texts in the index */
+  readonly entries: number;
+  /** vectors that are quantised as they are now; 0 for other indexes */
+  readonly quantised: number;
+  /** vectors that are still to be quantised; queries compare them meanwhile */
+  readonly waiting: number;
+  /** words of all texts; 0 for vector indexes */
+  readonly words: number;
+  /** bytes of the rows of whole vectors */
+  readonly vectorBytes: number;
+  /** bytes of the rows of quantised vectors */
+  readonly codeBytes: number;
+  /** bytes of the lists of neighbours of a diskANN index */
+  readonly listBytes: number;
+  /** true if a figure was estimated from a part of the rows */
+  readonly estimated: boolean;
+}
+
 export interface Queries {
   /** at most 200 query texts; the least used are dropped */
   readonly queries: readonly (QueryForm)[];
@@ -1268,6 +1359,16 @@ export async function listTopKeys(db: string, coll: string, query: { by?: "ru" |
 /** Lists the queries of a container, grouped by their text without values, in descending order of their total charge. */
 export async function listQueries(db: string, coll: string, options: Options = {}): Promise<Queries> {
   return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/queries`, { ...options })).json() as Queries;
+}
+
+/** Lists the vector and full-text indexes of a container with their sizes and the progress of the background work. */
+export async function listSearchIndexes(db: string, coll: string, options: Options = {}): Promise<SearchIndexes> {
+  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/indexes`, { ...options })).json() as SearchIndexes;
+}
+
+/** Measures how many of the nearest vectors a vector index finds, and the time of queries with and without it, by searches for vectors of the container. */
+export async function measureRecall(db: string, coll: string, body: RecallRequest, options: Options = {}): Promise<Recall> {
+  return (await manage(`/dbs/${part(db)}/colls/${part(coll)}/indexes/recall`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as Recall;
 }
 
 /** Predicts the recorded requests of a container under another partition key, throughput or indexing policy, on copies of its items. */

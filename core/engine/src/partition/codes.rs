@@ -144,6 +144,16 @@ impl Partition {
         Ok(loaded)
     }
 
+    /// Returns the number of codes of an index whose state in a snapshot is `state`, if they are in
+    /// memory and no other thread reads them from the store now.
+    pub(crate) fn kept_codes(&self, path: PathNumber, state: &ApproximateState) -> Option<u64> {
+        let kept = self.codes.0.try_lock().ok()?;
+        let codes = kept.get(&path)?;
+        let versioned = read(&codes.codes);
+        let is_current = codes.began == state.began && versioned.version >= state.version;
+        is_current.then(|| versioned.codes.len() as u64)
+    }
+
     /// Forgets the codes of all indexes, which another process changes from now on, or whose last
     /// change may not have taken place.
     pub(crate) fn forget_codes(&self) {

@@ -1,4 +1,4 @@
-/** Vector and full-text policies of a container. Their indexes are in the indexing policy. */
+/** Vector and full-text policies of a container, below the state of their indexes. */
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -15,6 +15,7 @@ import {
   type VectorRow,
 } from "../logic/container-form.ts";
 import { replaceMembers } from "./replace.ts";
+import { SearchIndexes } from "./search-indexes.tsx";
 import type { SectionProps } from "./settings-tab.tsx";
 
 interface Values {
@@ -79,39 +80,42 @@ export function SearchSection({ database, definition, readOnly, onChanged }: Sec
     problem?.field === field ? problem.message : undefined;
   const isElsewhere = problem !== null && problem.field !== "vectors" && problem.field !== "texts";
   return (
-    <form class="stack" onSubmit={(event) => void save(event)} noValidate>
-      <h3>Vectors</h3>
-      <p class="help">Properties with vectors, for VECTORDISTANCE. The description of a path cannot be changed.</p>
-      <VectorRows
-        rows={values.vectors}
-        onChange={(vectors) => setValues({ ...values, vectors })}
-        problem={() => undefined}
-        hideIndex
-      />
-      <FormProblem message={messageFor("vectors")} />
-      <h3>Full text</h3>
-      <p class="help">Properties with texts and their languages, for FULLTEXTCONTAINS and FULLTEXTSCORE.</p>
-      <TextRows
-        rows={values.texts}
-        defaultLanguage={values.language}
-        onChange={(texts, language) => setValues({ ...values, texts, language })}
-        problem={() => undefined}
-        hideIndex
-      />
-      <FormProblem message={messageFor("texts")} />
-      <p class="help">
-        Indexes on these paths are in the{" "}
-        <a href={href(["data", database, definition.id, "settings"], { section: "indexing" })}>indexing policy</a>.
-      </p>
-      <FormProblem message={isElsewhere ? problem.message : undefined} />
-      {!readOnly && (
-        <div class="row">
-          <Button kind="primary" type="submit" busy={busy} disabled={!isDirty}>
-            Save policies
-          </Button>
-          {isDirty && <Button onClick={() => setValues(saved)}>Discard</Button>}
-        </div>
-      )}
-    </form>
+    <div class="stack">
+      <SearchIndexes database={database} container={definition.id} />
+      <form class="stack" onSubmit={(event) => void save(event)} noValidate>
+        <h2>Vectors</h2>
+        <p class="help">Properties with vectors, for VECTORDISTANCE. The description of a path cannot be changed.</p>
+        <VectorRows
+          rows={values.vectors}
+          onChange={(vectors) => setValues({ ...values, vectors })}
+          problem={() => undefined}
+          hideIndex
+        />
+        <FormProblem message={messageFor("vectors")} />
+        <h2>Full text</h2>
+        <p class="help">Properties with texts and their languages, for FULLTEXTCONTAINS and FULLTEXTSCORE.</p>
+        <TextRows
+          rows={values.texts}
+          defaultLanguage={values.language}
+          onChange={(texts, language) => setValues({ ...values, texts, language })}
+          problem={() => undefined}
+          hideIndex
+        />
+        <FormProblem message={messageFor("texts")} />
+        <p class="help">
+          Indexes on these paths are in the{" "}
+          <a href={href(["data", database, definition.id, "settings"], { section: "indexing" })}>indexing policy</a>.
+        </p>
+        <FormProblem message={isElsewhere ? problem.message : undefined} />
+        {!readOnly && (
+          <div class="row">
+            <Button kind="primary" type="submit" busy={busy} disabled={!isDirty}>
+              Save policies
+            </Button>
+            {isDirty && <Button onClick={() => setValues(saved)}>Discard</Button>}
+          </div>
+        )}
+      </form>
+    </div>
   );
 }
