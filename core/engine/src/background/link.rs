@@ -80,7 +80,7 @@ struct Changed {
     components: Option<Vec<f32>>,
 }
 
-/// What a step has computed.
+/// The codes and lists that a step has computed.
 #[derive(Default)]
 struct StepChanges {
     codes: BTreeMap<ItemNumber, Option<(EpkPrefix, Vec<u8>)>>,

@@ -183,7 +183,7 @@ mod tests {
                 assert_eq!(ApproximateState::decode(&row[..end]), None);
             }
         }
-        assert_eq!(read_change_mark(b"\x23", b"").is_err(), true);
+        assert!(read_change_mark(b"\x23", b"").is_err());
         let mark = change_mark(*b"abcdefgh", 4);
         let read = read_change_mark(&keys::changed_vector(1, 8), &mark).expect("a mark");
         assert_eq!(read, (8, *b"abcdefgh"));

@@ -6,6 +6,7 @@
 use super::{Partition, Writer};
 use crate::container::tasks::BackgroundTask;
 use crate::container::view::ContainerView;
+use crate::index::vectors::VectorIndexKind;
 use orrery_model::partition_key::Epk;
 
 /// Milliseconds between a commit that changes vectors and the visit of the task that quantises
@@ -22,8 +23,6 @@ pub(super) struct Effects<'a> {
     pub(super) ts: u64,
     /// The second in which something of the commit is to be removed.
     pub(super) removal: Option<u64>,
-    /// True if the commit changes items of a container whose vectors are quantised.
-    pub(super) changes_vectors: bool,
     /// The millisecond of the clock.
     pub(super) now_ms: u64,
 }
@@ -37,7 +36,9 @@ impl Effects<'_> {
             let at_ms = second.saturating_mul(1000);
             self.container.enter_work(BackgroundTask::Removal, at_ms);
         }
-        if self.changes_vectors {
+        let policies = self.container.policies();
+        let mut vectors = policies.newest.1.stored_vectors().iter();
+        if vectors.any(|index| index.kind != VectorIndexKind::Flat) {
             let at_ms = self.now_ms + LINKING_DELAY_MS;
             self.container.enter_work(BackgroundTask::Linking, at_ms);
         }

@@ -42,7 +42,6 @@ use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::new_paths::{NewPaths, PathNumbers};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
-use crate::index::vectors::VectorIndexKind;
 use crate::partition::effects::Effects;
 use crate::partition::envelope::Size;
 use crate::partition::item::{StoredItem, damaged, item_id};
@@ -791,13 +790,6 @@ impl<'a> Transaction<'a> {
         (next < u64::MAX).then_some(next)
     }
 
-    /// Returns true if items of a container with quantised vectors change.
-    fn changes_approximate_vectors(&self) -> bool {
-        let mut indexes = self.policies.newest.1.stored_vectors().iter();
-        let is_quantised = indexes.any(|index| index.kind != VectorIndexKind::Flat);
-        is_quantised && !self.changes.is_empty()
-    }
-
     /// Submits the transaction as one commit. Returns `None` if the transaction changed nothing, so
     /// that there is nothing to wait for.
     ///
@@ -840,7 +832,6 @@ impl<'a> Transaction<'a> {
             partition: self.partition,
             ts: self.ts,
             removal: self.next_removal(&settings),
-            changes_vectors: self.changes_approximate_vectors(),
             now_ms: self.world.now_ms(),
         };
         let (partition, token) = (self.partition, self.world.random());

@@ -78,7 +78,7 @@ pub(crate) enum AccessMethod {
     /// Items in the order of ORDER BY.
     OrderWalk(OrderWalk),
     /// Items in the order of a score.
-    ScoreWalk(ScoreWalk),
+    ScoreWalk(Box<ScoreWalk>),
     /// The items that decide ORDER BY RANK, in natural order.
     Ranked(RankedItems),
     /// Values of a path in place of items.

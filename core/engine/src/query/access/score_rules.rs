@@ -67,7 +67,10 @@ impl Planner<'_, '_> {
             is_exact: self.is_exact,
             seeks: self.seeks + 1,
             charges_walk: !self.conditions.is_empty(),
-            ..AccessPath::new(AccessMethod::ScoreWalk(walk.clone()), walk.to_string())
+            ..AccessPath::new(
+                AccessMethod::ScoreWalk(Box::new(walk.clone())),
+                walk.to_string(),
+            )
         }))
     }
 
