@@ -35,7 +35,8 @@ const BLUR_COMPONENTS: usize = 4;
 /// Changes of a graph, gathered in memory over the stored lists and codes, which stay as they are.
 ///
 /// Edges are chosen by the squared Euclidean distances of the vectors that codes stand for; for the
-/// inner product these are normalised first, because short vectors would be near to all others. After an error an edit is incomplete and must be dropped.
+/// inner product these are normalised first, because short vectors would be near to all others.
+/// After an error an edit is incomplete and must be dropped.
 pub struct GraphEdit<'a> {
     /// Made by the first change.
     index: Option<DiskANNIndex<Desk>>,

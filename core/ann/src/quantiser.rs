@@ -232,7 +232,7 @@ impl Quantiser {
         }
     }
 
-    /// Returns the squared Euclidean distances from a vector, which is taken as it is, to the codes.
+    /// Returns the squared Euclidean distances from a vector, which is taken as it is, to codes.
     pub(crate) fn squared_distances(&self, vector: &[f32]) -> Distances {
         self.book.squared_distances(vector)
     }

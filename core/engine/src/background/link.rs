@@ -3,9 +3,9 @@
 //!
 //! A step reads a snapshot, computes codes and lists without a lock, and commits them with the
 //! progress (`index/approximate.rs`). Changed vectors come first, then those that the task has not
-//! reached. Only this task writes the rows, one step of a partition at a time, so a step has to look
-//! under the lock at the marks alone: a vector that was written meanwhile keeps its mark, and the
-//! next step takes it in again.
+//! reached. Only this task writes the rows, one step of a partition at a time, so a step looks at
+//! the marks alone under the lock: a vector that was written meanwhile keeps its mark, and the next
+//! step takes it in again.
 //!
 //! Promises: a step that fails changes nothing. An index that the policy no longer has loses its
 //! rows in steps. Left out: a second quantiser for an index that has grown; its codes stay those of
