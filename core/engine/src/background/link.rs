@@ -3,9 +3,8 @@
 //!
 //! A step reads a snapshot, computes codes and lists without a lock, and commits them with the
 //! progress (`index/approximate.rs`). Changed vectors come first, then those that the task has not
-//! reached. Only this task writes the rows, one step of a partition at a time, so a step looks at
-//! the marks alone under the lock: a vector that was written meanwhile keeps its mark, and the next
-//! step takes it in again.
+//! reached. Only this task writes the rows, one step of a partition at a time. A vector that was
+//! written while a step computes has a mark with a later LSN, which the next step takes in.
 //!
 //! Promises: a step that fails changes nothing. An index that the policy no longer has loses its
 //! rows in steps. Left out: a second quantiser for an index that has grown; its codes stay those of
@@ -15,13 +14,12 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::errors::{damaged, storage_failure};
 use crate::index::approximate::{
-    ApproximateState, Progress, VectorPlace, metric_of, quantiser_rows, read_change_mark,
+    ApproximateState, ChangeMark, Progress, VectorPlace, metric_of, quantiser_rows,
 };
 use crate::index::vectors::{VectorIndex, VectorIndexKind};
 use crate::partition::codes::VectorCodes;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::{CommitChanges, Partition, scan, wait_durable};
-use bytes::Bytes;
 use orrery_ann::{GraphEdit, Lists, Quantiser, Shape, append_list, read_list};
 use orrery_model::{Error, Result};
 use orrery_sql::append_components;
@@ -74,8 +72,6 @@ impl Lists for StoredLists<'_> {
 struct Changed {
     number: ItemNumber,
     epk_prefix: EpkPrefix,
-    /// The value of its mark, if it has one.
-    mark: Option<Bytes>,
     /// The components; `None` if the item has no vector any more.
     components: Option<Vec<f32>>,
 }
@@ -83,6 +79,8 @@ struct Changed {
 /// The codes and lists that a step has computed.
 #[derive(Default)]
 struct StepChanges {
+    /// Marks that are removed.
+    marks: Vec<ChangeMark>,
     codes: BTreeMap<ItemNumber, Option<(EpkPrefix, Vec<u8>)>>,
     lists: BTreeMap<ItemNumber, Vec<ItemNumber>>,
 }
@@ -185,7 +183,7 @@ impl Engine {
         for range in [
             keys::codes(path),
             keys::all_neighbours(path),
-            keys::changed_vectors(path),
+            keys::changed_vectors(path, 0),
             keys::quantisers(path),
         ] {
             let left = REMOVED_PER_STEP - changes.deletes.len();
@@ -249,26 +247,32 @@ impl LinkStep<'_> {
             return Ok(Linked::Waits);
         };
 
-        let mut changed = self.marked_vectors()?;
+        let (marks, mut changed) = self.marked_vectors(state.marks_from)?;
         let mut progress = state.progress;
         if let Progress::From(place) = state.progress
             && changed.len() < self.vectors_per_step()
         {
             progress = self.add_unreached(place, &codes, &mut changed)?;
         }
-        if changed.is_empty() && progress == state.progress {
+        if marks.is_empty() && changed.is_empty() && progress == state.progress {
             return Ok(Linked::All);
         }
+        // A commit may have more marks than a step takes.
+        let marks_from = match marks.last() {
+            Some(last) if marks.len() == self.vectors_per_step() => last.lsn,
+            _ => self.snapshot.head().lsn + 1,
+        };
         let changes = match self.index.kind {
             VectorIndexKind::DiskAnn => self.linked(&codes, &changed)?,
             VectorIndexKind::QuantizedFlat | VectorIndexKind::Flat => quantised(&codes, &changed),
         };
         let next = ApproximateState {
             version: state.version + 1,
+            marks_from,
             progress,
             ..state
         };
-        self.commit(&codes, &changed, changes, next)?;
+        self.commit(&codes, StepChanges { marks, ..changes }, next)?;
         Ok(Linked::Some)
     }
 
@@ -304,6 +308,7 @@ impl LinkStep<'_> {
         let state = ApproximateState {
             began: writer.lsn + 1,
             version: 0,
+            marks_from: writer.lsn + 1,
             progress: Progress::From((EpkPrefix::default(), 0)),
         };
         let mut changes = CommitChanges {
@@ -320,28 +325,32 @@ impl LinkStep<'_> {
         wait_durable(self.partition, commit)
     }
 
-    /// Returns vectors that have changed since they were taken in.
-    fn marked_vectors(&self) -> Result<Vec<Changed>> {
-        let mut changed = Vec::new();
-        let marks = keys::changed_vectors(self.path);
-        let marks = scan(self.snapshot, &marks, Direction::Forward);
-        for row in marks.take(self.vectors_per_step()) {
-            let (key, mark) = row?;
-            let (number, epk_prefix) = read_change_mark(&key, &mark)?;
-            let vector = keys::vector(self.path, epk_prefix, number);
+    /// Returns marks from an LSN on, and their vectors.
+    fn marked_vectors(&self, from: u64) -> Result<(Vec<ChangeMark>, Vec<Changed>)> {
+        let (mut marks, mut changed) = (Vec::new(), Vec::new());
+        let mut numbers = BTreeSet::new();
+        let range = keys::changed_vectors(self.path, from);
+        let rows = scan(self.snapshot, &range, Direction::Forward);
+        for row in rows.take(self.vectors_per_step()) {
+            let (key, value) = row?;
+            let mark = ChangeMark::read(&key, &value)?;
+            marks.push(mark);
+            if !numbers.insert(mark.number) {
+                continue;
+            }
+            let vector = keys::vector(self.path, mark.epk_prefix, mark.number);
             let vector = self.snapshot.get(&vector).map_err(storage_failure)?;
             let components = match vector {
                 Some(vector) => Some(self.components(&vector)?),
                 None => None,
             };
             changed.push(Changed {
-                number,
-                epk_prefix,
-                mark: Some(mark),
+                number: mark.number,
+                epk_prefix: mark.epk_prefix,
                 components,
             });
         }
-        Ok(changed)
+        Ok((marks, changed))
     }
 
     /// Adds vectors from a place on that have no code yet. Returns the progress after them.
@@ -365,7 +374,6 @@ impl LinkStep<'_> {
                 changed.push(Changed {
                     number,
                     epk_prefix,
-                    mark: None,
                     components: Some(self.components(&vector)?),
                 });
             }
@@ -407,8 +415,8 @@ impl LinkStep<'_> {
         }
         let edited = edit.into_changes();
         let mut changes = StepChanges {
-            codes: BTreeMap::new(),
             lists: edited.lists,
+            ..StepChanges::default()
         };
         for (number, code) in edited.codes {
             // Only the vectors of this step have new codes.
@@ -421,13 +429,7 @@ impl LinkStep<'_> {
 
     /// Commits a step. The codes in memory follow before the commit is durable, so that no reader
     /// finds them older than the state of a snapshot.
-    fn commit(
-        &self,
-        codes: &VectorCodes,
-        changed: &[Changed],
-        step: StepChanges,
-        next: ApproximateState,
-    ) -> Result<()> {
+    fn commit(&self, codes: &VectorCodes, step: StepChanges, next: ApproximateState) -> Result<()> {
         self.engine.store.wait_for_compaction();
         let mut writer = self.partition.lock()?;
         let latest = self.partition.snapshot_with(writer.lsn)?;
@@ -441,15 +443,9 @@ impl LinkStep<'_> {
             counters: writer.counters,
             ..CommitChanges::default()
         };
-        for one in changed {
-            let mark = keys::changed_vector(self.path, one.number);
-            let is_unchanged = match &one.mark {
-                Some(seen) => latest.get(&mark).map_err(storage_failure)?.as_ref() == Some(seen),
-                None => false,
-            };
-            if is_unchanged {
-                changes.deletes.push(mark);
-            }
+        for mark in &step.marks {
+            let key = keys::changed_vector(self.path, mark.lsn, mark.number);
+            changes.deletes.push(key);
         }
         for (number, code) in &step.codes {
             let key = keys::code(self.path, *number);

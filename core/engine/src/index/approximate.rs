@@ -42,6 +42,9 @@ pub(crate) struct ApproximateState {
     pub began: u64,
     /// The number of commits of the task since then.
     pub version: u64,
+    /// The first LSN whose marks may not have been taken in. Rows of removed marks are passed
+    /// slowly, so marks are read from here on.
+    pub marks_from: u64,
     /// The progress of the task.
     pub progress: Progress,
 }
@@ -58,11 +61,13 @@ pub(crate) enum Progress {
 }
 
 impl ApproximateState {
-    /// Returns the value of the row: LSN, version and kind of the progress, with the place.
+    /// Returns the value of the row: both LSNs around the version, and the kind of the progress
+    /// with the place.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut row = Vec::with_capacity(33);
+        let mut row = Vec::with_capacity(41);
         row.extend_from_slice(&self.began.to_be_bytes());
         row.extend_from_slice(&self.version.to_be_bytes());
+        row.extend_from_slice(&self.marks_from.to_be_bytes());
         match self.progress {
             Progress::From((epk_prefix, number)) => {
                 row.push(0);
@@ -76,7 +81,7 @@ impl ApproximateState {
     }
 
     fn decode(row: &[u8]) -> Option<Self> {
-        let progress = match (row.get(16)?, row.get(17..)?) {
+        let progress = match (row.get(24)?, row.get(25..)?) {
             (0, place) => {
                 let epk_prefix = place.get(..8)?.try_into().ok()?;
                 Progress::From((epk_prefix, keys::number(place.get(8..)?)?))
@@ -88,6 +93,7 @@ impl ApproximateState {
         Some(ApproximateState {
             began: keys::number(row.get(..8)?)?,
             version: keys::number(row.get(8..16)?)?,
+            marks_from: keys::number(row.get(16..24)?)?,
             progress,
         })
     }
@@ -137,19 +143,31 @@ pub(crate) fn read_code(row: &[u8]) -> Result<(EpkPrefix, &[u8])> {
     Ok((*epk_prefix, code))
 }
 
-/// Returns the value of the mark of a vector that a commit changes.
-pub(crate) fn change_mark(epk_prefix: EpkPrefix, lsn: u64) -> Vec<u8> {
-    [epk_prefix, lsn.to_be_bytes()].concat()
+/// The mark of a vector that a commit has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChangeMark {
+    /// The commit.
+    pub lsn: u64,
+    /// The item of the vector.
+    pub number: ItemNumber,
+    /// The EPK prefix of the item.
+    pub epk_prefix: EpkPrefix,
 }
 
-/// Reads item number and EPK prefix of a mark.
-///
-/// # Errors
-/// 500 for a damaged row.
-pub(crate) fn read_change_mark(key: &[u8], value: &[u8]) -> Result<(ItemNumber, EpkPrefix)> {
-    let number = keys::read_vector_number(key).ok_or_else(|| damaged(ROW))?;
-    let epk_prefix = value.first_chunk().ok_or_else(|| damaged(ROW))?;
-    Ok((number, *epk_prefix))
+impl ChangeMark {
+    /// Reads the row of a mark.
+    ///
+    /// # Errors
+    /// 500 for a damaged row.
+    pub(crate) fn read(key: &[u8], value: &[u8]) -> Result<Self> {
+        let (lsn, number) = keys::read_changed_vector(key).ok_or_else(|| damaged(ROW))?;
+        let epk_prefix = value.try_into().map_err(|_| damaged(ROW))?;
+        Ok(ChangeMark {
+            lsn,
+            number,
+            epk_prefix,
+        })
+    }
 }
 
 /// Returns the metric of a distance function.
@@ -170,6 +188,7 @@ mod tests {
         let state = |progress| ApproximateState {
             began: 7,
             version: 9,
+            marks_from: 8,
             progress,
         };
         for progress in [
@@ -183,9 +202,11 @@ mod tests {
                 assert_eq!(ApproximateState::decode(&row[..end]), None);
             }
         }
-        assert!(read_change_mark(b"\x23", b"").is_err());
-        let mark = change_mark(*b"abcdefgh", 4);
-        let read = read_change_mark(&keys::changed_vector(1, 8), &mark).expect("a mark");
-        assert_eq!(read, (8, *b"abcdefgh"));
+        assert!(ChangeMark::read(b"\x23", b"").is_err());
+        let mark = ChangeMark::read(&keys::changed_vector(1, 4, 8), b"abcdefgh").expect("a mark");
+        assert_eq!(
+            (mark.lsn, mark.number, mark.epk_prefix),
+            (4, 8, *b"abcdefgh")
+        );
     }
 }

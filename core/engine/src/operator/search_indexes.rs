@@ -380,7 +380,7 @@ impl VectorPart<'_> {
         figures: &mut SearchIndexFigures,
     ) -> Result<()> {
         let vectors = figures.entries;
-        let marks = self.count(&keys::changed_vectors(path), figures)?;
+        let marks = self.count(&keys::changed_vectors(path, state.marks_from), figures)?;
         let codes = match (self.partition.kept_codes(path, state), state.progress) {
             (Some(codes), _) => codes,
             (None, Progress::From(place)) => self.codes_before(place, path, figures)?,

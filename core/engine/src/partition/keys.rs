@@ -22,7 +22,7 @@
 //! 20   path·4 prefix·8 number·8              vector of an item (index/vectors.rs)
 //! 21   path·4 number·8                       prefix·8 code   quantised vector
 //! 22   path·4 number·8                       neighbours      list of a graph of vectors
-//! 23   path·4 number·8                       prefix·8 lsn·8  vector that has changed since
+//! 23   path·4 lsn·8 number·8                 prefix·8        vector that a commit has changed
 //! 24   00 path·4                             state           of quantised vectors and graph
 //! 24   01 path·4 chunk·4                     quantiser       (index/approximate.rs)
 //! 90   path·4 value number·8 prefix·8        (empty)         index term (index/value.rs)
@@ -363,20 +363,32 @@ pub(crate) fn all_neighbours(path: PathNumber) -> (Vec<u8>, Vec<u8>) {
     of_path(NEIGHBOURS, path)
 }
 
-/// Returns the key of the mark of a vector that has changed since its code was made.
-pub(crate) fn changed_vector(path: PathNumber, number: ItemNumber) -> Vec<u8> {
+/// Returns the key of the mark of a vector that the commit `lsn` has changed.
+pub(crate) fn changed_vector(path: PathNumber, lsn: u64, number: ItemNumber) -> Vec<u8> {
     key(
         CHANGED_VECTOR,
-        &[&path.to_be_bytes(), &number.to_be_bytes()],
+        &[
+            &path.to_be_bytes(),
+            &lsn.to_be_bytes(),
+            &number.to_be_bytes(),
+        ],
     )
 }
 
-/// Returns the range of the marks of changed vectors of an index.
-pub(crate) fn changed_vectors(path: PathNumber) -> (Vec<u8>, Vec<u8>) {
-    of_path(CHANGED_VECTOR, path)
+/// Returns the range of the marks of vectors of an index that the commit `lsn` or a later one has
+/// changed.
+pub(crate) fn changed_vectors(path: PathNumber, lsn: u64) -> (Vec<u8>, Vec<u8>) {
+    let (_, end) = of_path(CHANGED_VECTOR, path);
+    (changed_vector(path, lsn, 0), end)
 }
 
-/// Reads the item number from the key of a code, a list of neighbours or a mark of a change.
+/// Reads LSN and item number from the key of the mark of a changed vector.
+pub(crate) fn read_changed_vector(key: &[u8]) -> Option<(u64, ItemNumber)> {
+    let rest = key.strip_prefix(&[CHANGED_VECTOR])?.get(4..)?;
+    Some((number(rest.get(..8)?)?, number(rest.get(8..)?)?))
+}
+
+/// Reads the item number from the key of a code or a list of neighbours.
 pub(crate) fn read_vector_number(key: &[u8]) -> Option<ItemNumber> {
     number(key.get(5..)?)
 }
@@ -689,7 +701,7 @@ mod tests {
                 key_size_bound(),
                 code(4, 7),
                 neighbours(4, 7),
-                changed_vector(4, 7),
+                changed_vector(4, 9, 7),
                 approximate_state(4),
                 quantiser(4, 0),
             ]

@@ -9,7 +9,6 @@ use super::counts::EntryCounts;
 use super::key_sizes::{FinishedCount, KeyChanges, KeySizes};
 use super::{Counters, Partition, scan};
 use crate::errors::{damaged, storage_failure};
-use crate::index::approximate::change_mark;
 use crate::index::generations::PolicyGenerations;
 use crate::index::new_paths::AssignedPaths;
 use crate::index::terms::Terms;
@@ -376,8 +375,8 @@ impl Writer {
                 && self.quantised.contains(&path)
                 && let Some((epk_prefix, number)) = keys::read_vector(key)
             {
-                let mark = change_mark(epk_prefix, lsn);
-                marks.push((keys::changed_vector(path, number), mark));
+                let mark = keys::changed_vector(path, lsn, number);
+                marks.push((mark, epk_prefix.to_vec()));
             }
         }
         puts.extend(marks);

@@ -21,7 +21,7 @@ use super::partition_query::PartitionQuery;
 use super::posting::damaged_row;
 use super::score_walk::{ScoredEntries, Vectors};
 use crate::background::StoredLists;
-use crate::index::approximate::{ApproximateState, Progress, metric_of, read_change_mark};
+use crate::index::approximate::{ApproximateState, ChangeMark, Progress, metric_of};
 use crate::index::vectors::VectorIndexKind;
 use crate::partition::codes::{VectorCodes, prefix_in_record};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
@@ -52,7 +52,7 @@ const CHECK_INTERVAL: u64 = 4_096;
 #[derive(Clone, Debug)]
 pub(crate) struct Approximation {
     codes: Arc<VectorCodes>,
-    progress: Progress,
+    state: ApproximateState,
     path: PathNumber,
     has_graph: bool,
     /// Rows that the query asks for.
@@ -120,7 +120,8 @@ impl Approximation {
         };
         // The vectors that the task has not taken in are looked up one by one.
         let marks_max = vectors / VECTORS_PER_MARK;
-        if has_keys(snapshot, &keys::changed_vectors(path), marks_max.max(1))? {
+        let marks = keys::changed_vectors(path, state.marks_from);
+        if has_keys(snapshot, &marks, marks_max.max(1))? {
             return Ok(None);
         }
         let check_point = query.check_point;
@@ -137,7 +138,7 @@ impl Approximation {
         }
         let approximation = Approximation {
             codes,
-            progress: state.progress,
+            state,
             path,
             has_graph: index.kind == VectorIndexKind::DiskAnn,
             rows,
@@ -216,14 +217,14 @@ impl Approximation {
         // Vectors that have changed are compared whatever their codes.
         for row in scan(
             snapshot,
-            &keys::changed_vectors(self.path),
+            &keys::changed_vectors(self.path, self.state.marks_from),
             Direction::Forward,
         ) {
             let (key, value) = row?;
-            let (number, epk_prefix) = read_change_mark(&key, &value)?;
-            let is_in_scope = scope.is_none_or(|scope| scope == epk_prefix);
-            if is_in_scope && numbers.insert(number) {
-                candidates.push((epk_prefix, number));
+            let mark = ChangeMark::read(&key, &value)?;
+            let is_in_scope = scope.is_none_or(|scope| scope == mark.epk_prefix);
+            if is_in_scope && numbers.insert(mark.number) {
+                candidates.push((mark.epk_prefix, mark.number));
             }
         }
         vectors.read_some(snapshot, self.path, &candidates, query, entries)?;
@@ -240,7 +241,7 @@ impl Approximation {
         mut vectors: Vectors<'_>,
         entries: &mut ScoredEntries,
     ) -> Result<()> {
-        let Progress::From((epk_prefix, number)) = self.progress else {
+        let Progress::From((epk_prefix, number)) = self.state.progress else {
             return Ok(());
         };
         let from = keys::vector(self.path, epk_prefix, number);
