@@ -243,10 +243,7 @@ impl EngineOptions {
             self.partition_bytes,
             self.logical_partition_bytes,
             self.database_limits.clone(),
-            ApproximateSearch {
-                from: self.approximate_from,
-                memory: Arc::clone(&self.query_memory),
-            },
+            ApproximateSearch::new(self.approximate_from, &self.query_memory),
         ))
     }
 }

@@ -368,5 +368,5 @@ impl Engine {
 fn enter_partition_work(container: &Container) {
     container.enter_work(BackgroundTask::Removal, 0);
     container.enter_work(BackgroundTask::KeyDeletion, 0);
-    container.enter_work(BackgroundTask::Linking, 0);
+    container.enter_linking();
 }

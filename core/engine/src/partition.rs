@@ -92,8 +92,8 @@ use orrery_model::{Error, Kind, Result};
 use orrery_storage::{CommitOutcome, Direction, Keys, PartitionId, Receipt, Snapshot, Store};
 use stamps::Stamps;
 use std::ops::{Bound, Range};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, TryLockError};
 
 /// A physical partition.
 pub struct Partition {
@@ -125,6 +125,10 @@ pub struct Partition {
     paths: RwLock<Option<Paths>>,
     facts: Mutex<Option<Arc<Facts>>>,
     codes: codes::CodesByIndex,
+    /// Locked while a step links vectors.
+    linking: Mutex<()>,
+    /// True if vectors may have changed since the task that links them looked.
+    has_changed_vectors: AtomicBool,
     phase: AtomicU8,
     change_capture: Mutex<Option<ChangeCapture>>,
     /// Bytes of items from which on a commit asks for a look at the partition's size.
@@ -179,6 +183,8 @@ impl Partition {
             paths: RwLock::new(None),
             facts: Mutex::new(None),
             codes: codes::CodesByIndex::default(),
+            linking: Mutex::default(),
+            has_changed_vectors: AtomicBool::new(true),
             phase: AtomicU8::new(Phase::Serving as u8),
             change_capture: Mutex::new(None),
             bytes_to_look_at: AtomicU64::new(0),
@@ -297,6 +303,27 @@ impl Partition {
 
 /// Marks for background work.
 impl Partition {
+    /// Locks the linking of vectors. Returns `None` if another thread has locked it.
+    pub(crate) fn begin_linking(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.linking.try_lock() {
+            Ok(guard) => Some(guard),
+            // A step that panicked has changed nothing.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Lets the next visit of the task that links vectors look at the partition.
+    pub(crate) fn expect_linking(&self) {
+        self.has_changed_vectors.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns true if the task that links vectors has to look at the partition, and takes the mark
+    /// for it away.
+    pub(crate) fn take_expected_linking(&self) -> bool {
+        self.has_changed_vectors.swap(false, Ordering::SeqCst)
+    }
+
     /// Returns true if a commit leaves so many bytes of items that the size is to be looked at.
     pub fn asks_for_look_at_size(&self, bytes: u64) -> bool {
         bytes >= self.bytes_to_look_at.load(Ordering::Relaxed)

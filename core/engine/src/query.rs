@@ -376,13 +376,24 @@ pub(crate) fn has_memory_for_rows(answer: Option<&AnswerMemory>, bytes: usize) -
 /// Gives other pages their turns. Returns true if the time of a page that began at `began_ms` is
 /// over, or if its client no longer waits.
 fn is_time_over(world: &dyn World, began_ms: u64, turn: Option<&Turn<'_>>) -> bool {
-    let mut waited_ms = 0;
     if let Some(turn) = turn {
         // A page that ends need not wait for its next slice.
         if turn.is_cancelled() {
             return true;
         }
         turn.check();
+    }
+    must_end(world, began_ms, turn)
+}
+
+/// Returns true if the time of a page that began at `began_ms` is over, or if its client no longer
+/// waits. The page keeps its turn.
+fn must_end(world: &dyn World, began_ms: u64, turn: Option<&Turn<'_>>) -> bool {
+    let mut waited_ms = 0;
+    if let Some(turn) = turn {
+        if turn.is_cancelled() {
+            return true;
+        }
         waited_ms = u64::try_from(turn.waited().as_millis()).unwrap_or(u64::MAX);
     }
     let passed_ms = world.now_ms().saturating_sub(began_ms);

@@ -130,8 +130,8 @@ impl Model {
 
     /// Runs the background work that is due.
     fn link(&self, steps: usize) {
-        self.world.advance_ms(10_000);
         for _ in 0..steps {
+            self.world.advance_ms(1_000);
             let more = self.engine.run_background_work(BackgroundTask::Linking);
             if !more.expect("a step") {
                 return;
@@ -395,6 +395,72 @@ fn filters_and_logical_partitions_get_their_rows_from_growing_rounds() {
             all.len()
         );
     }
+}
+
+#[test]
+fn pages_of_any_size_have_the_rows_of_one_page() {
+    for kind in ["diskANN", "quantizedFlat"] {
+        let mut model = Model::new(&index(kind), "cosine", 12);
+        model.fill(1_500);
+        model.link(10_000);
+        // Vectors that the index does not know yet, far from the one that is searched for.
+        for n in 0..5 {
+            let mut far = vec![0.0; DIMENSIONS];
+            far[n] = -1.0;
+            model.upsert(&format!("far{n}7"), far);
+        }
+        let vector = model.vectors["i17"].clone();
+        for (condition, multiplier) in [("ENDSWITH(c.id, '7')", 5), ("true", 1), ("c.pk = 53", 5)] {
+            let text = format!(
+                "SELECT TOP 10 VALUE c.id FROM c WHERE {condition} \
+                 ORDER BY VectorDistance(c.v, {vector:?}, false, \
+                 {{'quantizedVectorListMultiplier':{multiplier}}})"
+            );
+            let pages = |sizes: &[usize]| {
+                let scope = Scope::Everything;
+                rows(
+                    &model.engine,
+                    &model.container,
+                    &scope,
+                    &query(&text),
+                    sizes,
+                )
+                .expect("rows")
+            };
+            let one = pages(&[100]);
+            assert_eq!(pages(&[1]), one, "{kind} {condition}");
+            assert_eq!(pages(&[5]), one, "{kind} {condition}");
+            assert!(!one.iter().any(|id| id.contains("far")), "{one:?}");
+        }
+    }
+}
+
+#[test]
+fn an_index_that_comes_back_as_another_one_begins_anew() {
+    let mut model = Model::new(&index("quantizedFlat"), "cosine", 13);
+    model.fill(400);
+    model.link(10_000);
+    for indexes in ["", &index("diskANN")] {
+        let replaced = object(&body(indexes, "cosine"));
+        let replaced = model
+            .engine
+            .replace_container(&model.container, &replaced, None);
+        replaced.result.expect("replaced");
+    }
+    model.engine.finish_reindexing().expect("the reindex");
+    for n in 0..10 {
+        let vector = model.vector();
+        model.upsert(&format!("i{n}"), vector);
+        let vector = model.vectors["i77"].clone();
+        model.check_near(&vector);
+        model.link(1);
+    }
+    model.link(10_000);
+    for n in 0..20 {
+        let vector = model.vectors[&format!("i{n}")].clone();
+        model.check_near(&vector);
+    }
+    model.check_recall(0.9);
 }
 
 #[test]

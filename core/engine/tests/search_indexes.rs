@@ -83,8 +83,8 @@ impl Fixture {
     }
 
     fn link(&self, steps: usize) {
-        self.world.advance_ms(10_000);
         for _ in 0..steps {
+            self.world.advance_ms(1_000);
             let more = self.engine.run_background_work(BackgroundTask::Linking);
             if !more.expect("a step") {
                 return;

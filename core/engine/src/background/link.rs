@@ -3,7 +3,8 @@
 //!
 //! A step reads a snapshot, computes codes and lists without a lock, and commits them with the
 //! progress (`index/approximate.rs`). Changed vectors come first, then those that the task has not
-//! reached. Only this task writes the rows, one step of a partition at a time. A vector that was
+//! reached. One step of a partition runs at a time, and a step whose state is not the one that it
+//! has read is dropped. A vector that was
 //! written while a step computes has a mark with a later LSN, which the next step takes in.
 //!
 //! Promises: a step that fails changes nothing. An index that the policy no longer has loses its
@@ -14,7 +15,7 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::errors::{damaged, storage_failure};
 use crate::index::approximate::{
-    ApproximateState, ChangeMark, Progress, VectorPlace, metric_of, quantiser_rows,
+    ApproximateState, ChangeMark, CodeKind, Progress, VectorPlace, metric_of, quantiser_rows,
 };
 use crate::index::vectors::{VectorIndex, VectorIndexKind};
 use crate::partition::codes::VectorCodes;
@@ -28,10 +29,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Vectors that a quantiser is trained on.
 const SAMPLE_MAX: u64 = 10_000;
+/// Bytes of the vectors that a quantiser is trained on.
+const SAMPLE_BYTES_MAX: usize = 32 << 20;
 /// Vectors that one step links.
 const LINKS_PER_STEP: usize = 64;
 /// Vectors that one step quantises where there is no graph.
 const CODES_PER_STEP: usize = 1_000;
+/// Marks that one step takes in.
+const MARKS_PER_STEP: usize = 2_000;
 /// Rows that one step of the removal of an index removes.
 const REMOVED_PER_STEP: usize = 4_000;
 /// Neighbours of a vector in a graph.
@@ -108,6 +113,10 @@ impl Engine {
         container: &Container,
         partition: &Partition,
     ) -> Result<Linked> {
+        // Two tasks may visit a partition at once: this one, and the survey after a start.
+        let Some(_turn) = partition.begin_linking() else {
+            return Ok(Linked::Waits);
+        };
         let policies = container.policies();
         let newest = policies.newest.1.stored_vectors();
         let wanted: Vec<&VectorIndex> = newest
@@ -116,7 +125,10 @@ impl Engine {
             .collect();
         let snapshot = partition.snapshot_of_accepted()?;
         let snapshot = snapshot.as_ref();
-        let mut linked = self.remove_unwanted(partition, snapshot, &wanted)?;
+        if self.remove_unwanted(partition, snapshot, &wanted)? {
+            return Ok(Linked::Some);
+        }
+        let mut linked = Linked::All;
         // The vectors of an index are complete only when all items follow the newest policy; the
         // reindex enters this task when it ends.
         if !Partition::generations(snapshot)?.are_all(policies.newest.0) {
@@ -143,27 +155,29 @@ impl Engine {
         Ok(linked)
     }
 
-    /// Removes rows of indexes that are not among `wanted`, a bounded number in each step.
+    /// Removes rows of indexes that are not among `wanted`, or were other ones, a bounded number in
+    /// each step. Returns true if there were some.
     fn remove_unwanted(
         &self,
         partition: &Partition,
         snapshot: &dyn Snapshot,
         wanted: &[&VectorIndex],
-    ) -> Result<Linked> {
+    ) -> Result<bool> {
         for row in scan(snapshot, &keys::approximate_states(), Direction::Forward) {
             let path = keys::read_approximate_state(&row?.0).ok_or_else(|| damaged(ROW))?;
             let state = ApproximateState::read(snapshot, path)?.ok_or_else(|| damaged(ROW))?;
             let paths = partition.paths(snapshot)?;
-            let is_wanted = |index: &&VectorIndex| paths.find_derived(&index.text) == Some(path);
-            let is_removing = state.progress == Progress::Removing;
-            if !is_removing && wanted.iter().any(is_wanted) {
+            let is_wanted = |index: &&VectorIndex| {
+                paths.find_derived(&index.text) == Some(path) && state.serves(index)
+            };
+            if wanted.iter().any(is_wanted) {
                 continue;
             }
             drop(paths);
             self.remove_rows(partition, path, state)?;
-            return Ok(Linked::Some);
+            return Ok(true);
         }
-        Ok(Linked::All)
+        Ok(false)
     }
 
     /// Removes some rows of an index, and its state with the last ones.
@@ -173,6 +187,7 @@ impl Engine {
         path: PathNumber,
         state: ApproximateState,
     ) -> Result<()> {
+        self.store.wait_for_compaction();
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot_with(writer.lsn)?;
         let mut changes = CommitChanges {
@@ -236,18 +251,15 @@ impl LinkStep<'_> {
             self.begin(vectors)?;
             return Ok(Linked::Some);
         };
-        let codes = self.partition.codes_of(
-            self.snapshot,
-            self.path,
-            &state,
-            self.container.approximate(),
-            &|| Ok(()),
-        )?;
+        let search = self.container.approximate();
+        let codes =
+            self.partition
+                .codes_of(self.snapshot, self.path, &state, search, &|| Ok(()))?;
         let Some(codes) = codes else {
             return Ok(Linked::Waits);
         };
 
-        let (marks, mut changed) = self.marked_vectors(state.marks_from)?;
+        let (marks, mut changed, has_more_marks) = self.marked_vectors(state.marks_from)?;
         let mut progress = state.progress;
         if let Progress::From(place) = state.progress
             && changed.len() < self.vectors_per_step()
@@ -259,7 +271,7 @@ impl LinkStep<'_> {
         }
         // A commit may have more marks than a step takes.
         let marks_from = match marks.last() {
-            Some(last) if marks.len() == self.vectors_per_step() => last.lsn,
+            Some(last) if has_more_marks => last.lsn,
             _ => self.snapshot.head().lsn + 1,
         };
         let changes = match self.index.kind {
@@ -287,7 +299,9 @@ impl LinkStep<'_> {
     fn begin(&self, vectors: u64) -> Result<()> {
         // The vectors of a sample lie in equal distances in the order of the index, which is that
         // of hashes.
-        let distance = vectors.div_ceil(SAMPLE_MAX).max(1) as usize;
+        let bytes = (self.index.dimensions * size_of::<f32>()).max(1);
+        let sample_max = SAMPLE_MAX.min((SAMPLE_BYTES_MAX / bytes) as u64).max(1);
+        let distance = vectors.div_ceil(sample_max).max(1) as usize;
         let mut sample = Vec::new();
         let range = keys::vectors(self.path, None);
         let rows = scan(self.snapshot, &range, Direction::Forward);
@@ -305,10 +319,15 @@ impl LinkStep<'_> {
         )?;
 
         let mut writer = self.partition.lock()?;
+        let latest = self.partition.snapshot_with(writer.lsn)?;
+        if ApproximateState::read(latest.as_ref(), self.path)?.is_some() {
+            return Ok(());
+        }
         let state = ApproximateState {
             began: writer.lsn + 1,
             version: 0,
             marks_from: writer.lsn + 1,
+            codes: CodeKind::of(self.index),
             progress: Progress::From((EpkPrefix::default(), 0)),
         };
         let mut changes = CommitChanges {
@@ -322,16 +341,24 @@ impl LinkStep<'_> {
         let random = self.engine.world().random();
         let commit = writer.submit(self.partition, changes, random);
         drop(writer);
-        wait_durable(self.partition, commit)
+        let done = wait_durable(self.partition, commit);
+        if done.is_err() {
+            self.partition.forget_codes();
+        }
+        done
     }
 
-    /// Returns marks from an LSN on, and their vectors.
-    fn marked_vectors(&self, from: u64) -> Result<(Vec<ChangeMark>, Vec<Changed>)> {
+    /// Returns marks from an LSN on with their vectors, and true if there are more.
+    fn marked_vectors(&self, from: u64) -> Result<(Vec<ChangeMark>, Vec<Changed>, bool)> {
         let (mut marks, mut changed) = (Vec::new(), Vec::new());
         let mut numbers = BTreeSet::new();
         let range = keys::changed_vectors(self.path, from);
         let rows = scan(self.snapshot, &range, Direction::Forward);
-        for row in rows.take(self.vectors_per_step()) {
+        for row in rows {
+            // An item that is written often has many marks.
+            if changed.len() == self.vectors_per_step() || marks.len() == MARKS_PER_STEP {
+                return Ok((marks, changed, true));
+            }
             let (key, value) = row?;
             let mark = ChangeMark::read(&key, &value)?;
             marks.push(mark);
@@ -350,7 +377,7 @@ impl LinkStep<'_> {
                 components,
             });
         }
-        Ok((marks, changed))
+        Ok((marks, changed, false))
     }
 
     /// Adds vectors from a place on that have no code yet. Returns the progress after them.

@@ -21,6 +21,8 @@ const RETRY_MS: u64 = 1_000;
 /// Milliseconds between two visits of a container with more to remove, so that requests come
 /// between them.
 const PAUSE_MS: u64 = 100;
+/// Milliseconds between two steps of linking, so that requests get the processor.
+const LINKING_PAUSE_MS: u64 = 10;
 /// Milliseconds between two steps of splits that wait for a caller.
 const FOLLOW_MS: u64 = 1_000;
 /// Milliseconds after which removal looks again while the clock is not confirmed.
@@ -137,7 +139,7 @@ impl Engine {
                 let step = self.reindex_some_of(container, ITEMS_PER_STEP);
                 let now = self.world.now_ms();
                 match wait_while_moved(step)? {
-                    Some(false) => container.enter_work(BackgroundTask::Linking, now),
+                    Some(false) => container.enter_linking(),
                     Some(true) => container.enter_work(task, now),
                     None => container.enter_work(task, now + RETRY_MS),
                 }
@@ -228,18 +230,27 @@ impl Engine {
     }
 
     fn visit_for_linking(&self, container: &Container) -> Result<()> {
+        // A partition that fails does not keep the others from their turn.
+        let mut result = Ok(());
         for partition in container.partitions().iter().filter(|p| p.is_owned()) {
+            if !partition.take_expected_linking() {
+                continue;
+            }
             let step = self.link_some_of(container, partition);
             let now = self.world.now_ms();
-            match wait_while_moved(step)? {
-                Some(Linked::All) => {}
-                Some(Linked::Some) => container.enter_work(BackgroundTask::Linking, now),
-                Some(Linked::Waits) | None => {
-                    container.enter_work(BackgroundTask::Linking, now + RETRY_MS);
+            let at_ms = match wait_while_moved(step) {
+                Ok(Some(Linked::All)) => continue,
+                Ok(Some(Linked::Some)) => now + LINKING_PAUSE_MS,
+                Ok(Some(Linked::Waits) | None) => now + RETRY_MS,
+                Err(error) => {
+                    result = result.and(Err(error));
+                    now + RETRY_MS
                 }
-            }
+            };
+            partition.expect_linking();
+            container.enter_work(BackgroundTask::Linking, at_ms);
         }
-        Ok(())
+        result
     }
 
     /// Begins the splits of a container that throughput or size ask for.

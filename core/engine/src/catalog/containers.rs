@@ -194,6 +194,14 @@ impl Container {
         self.enter_work(BackgroundTask::KeyDeletion, 0);
         self.enter_work(BackgroundTask::Splits, 0);
         self.enter_work(BackgroundTask::Reindexing, 0);
+        self.enter_linking();
+    }
+
+    /// Lets the task that links vectors look at all partitions.
+    pub(crate) fn enter_linking(&self) {
+        for partition in self.partitions().iter() {
+            partition.expect_linking();
+        }
         self.enter_work(BackgroundTask::Linking, 0);
     }
 

@@ -15,11 +15,13 @@
 //! when the task has taken the change in.
 //!
 //! Promises: each vector of the partition has a code, or a mark, or is not reached yet, so no item
-//! is missed because of the task's delay. A code may be that of a vector that has changed or gone;
+//! is missed because of the task's delay. An index that is removed and added with other settings
+//! begins anew. A code may be that of a vector that has changed or gone;
 //! its item is then marked. Left out: splits and merges copy none of these rows, so the task begins
 //! anew in the successors.
 
 use crate::errors::{damaged, storage_failure};
+use crate::index::vectors::{VectorIndex, VectorIndexKind};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
 use orrery_ann::Quantiser;
@@ -45,8 +47,37 @@ pub(crate) struct ApproximateState {
     /// The first LSN whose marks may not have been taken in. Rows of removed marks are passed
     /// slowly, so marks are read from here on.
     pub marks_from: u64,
+    /// The kind of the codes.
+    pub codes: CodeKind,
     /// The progress of the task.
     pub progress: Progress,
+}
+
+/// The kind of the codes of an index. An index that is removed and added with other settings has
+/// other codes, although its vectors are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CodeKind {
+    /// True if the codes are nodes of a graph.
+    has_graph: bool,
+    /// The number of the distance function.
+    function: u8,
+    /// Bytes of a code.
+    code_bytes: u16,
+}
+
+impl CodeKind {
+    /// Returns the kind of the codes that an index has.
+    pub(crate) fn of(index: &VectorIndex) -> Self {
+        CodeKind {
+            has_graph: index.kind == VectorIndexKind::DiskAnn,
+            function: match index.function {
+                DistanceFunction::Cosine => 0,
+                DistanceFunction::DotProduct => 1,
+                DistanceFunction::Euclidean => 2,
+            },
+            code_bytes: index.code_bytes as u16,
+        }
+    }
 }
 
 /// The progress of the task.
@@ -61,13 +92,16 @@ pub(crate) enum Progress {
 }
 
 impl ApproximateState {
-    /// Returns the value of the row: both LSNs around the version, and the kind of the progress
-    /// with the place.
+    /// Returns the value of the row: both LSNs around the version, the kind of the codes, and the
+    /// kind of the progress with the place.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut row = Vec::with_capacity(41);
+        let mut row = Vec::with_capacity(45);
         row.extend_from_slice(&self.began.to_be_bytes());
         row.extend_from_slice(&self.version.to_be_bytes());
         row.extend_from_slice(&self.marks_from.to_be_bytes());
+        row.push(u8::from(self.codes.has_graph));
+        row.push(self.codes.function);
+        row.extend_from_slice(&self.codes.code_bytes.to_be_bytes());
         match self.progress {
             Progress::From((epk_prefix, number)) => {
                 row.push(0);
@@ -81,7 +115,13 @@ impl ApproximateState {
     }
 
     fn decode(row: &[u8]) -> Option<Self> {
-        let progress = match (row.get(24)?, row.get(25..)?) {
+        let [has_graph, function, high, low] = *row.get(24..28)?.first_chunk()?;
+        let codes = CodeKind {
+            has_graph: has_graph == 1,
+            function,
+            code_bytes: u16::from_be_bytes([high, low]),
+        };
+        let progress = match (row.get(28)?, row.get(29..)?) {
             (0, place) => {
                 let epk_prefix = place.get(..8)?.try_into().ok()?;
                 Progress::From((epk_prefix, keys::number(place.get(8..)?)?))
@@ -94,8 +134,14 @@ impl ApproximateState {
             began: keys::number(row.get(..8)?)?,
             version: keys::number(row.get(8..16)?)?,
             marks_from: keys::number(row.get(16..24)?)?,
+            codes,
             progress,
         })
+    }
+
+    /// Returns true if the codes are those that an index has now.
+    pub(crate) fn serves(&self, index: &VectorIndex) -> bool {
+        self.codes == CodeKind::of(index) && self.progress != Progress::Removing
     }
 
     /// Reads the state of an index. Returns `None` if the task has not begun.
@@ -189,6 +235,11 @@ mod tests {
             began: 7,
             version: 9,
             marks_from: 8,
+            codes: CodeKind {
+                has_graph: true,
+                function: 2,
+                code_bytes: 512,
+            },
             progress,
         };
         for progress in [

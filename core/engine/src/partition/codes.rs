@@ -24,8 +24,9 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 /// Bytes of a code's record behind the code: the EPK prefix of the item.
 const PREFIX_BYTES: usize = size_of::<EpkPrefix>();
-/// Bytes of memory of a code beside its record.
-const OVERHEAD_BYTES: u64 = 32;
+/// Bytes of memory of a code beside its record: its node, and an entry in a hash table that is up to
+/// half empty.
+const OVERHEAD_BYTES: u64 = 56;
 
 /// The quantised vectors of an index in memory.
 pub(crate) struct VectorCodes {
@@ -34,7 +35,19 @@ pub(crate) struct VectorCodes {
     /// The quantiser.
     pub quantiser: Quantiser,
     codes: RwLock<Versioned>,
-    memory: Mutex<Reservation>,
+    memory: Mutex<Memory>,
+}
+
+/// The memory of codes: a part of that for queries, and of that for codes.
+struct Memory {
+    queries: Reservation,
+    codes: Reservation,
+}
+
+impl Memory {
+    fn grow_to(&mut self, bytes: u64) -> bool {
+        self.codes.grow_to(bytes) && self.queries.grow_to(bytes)
+    }
 }
 
 /// Codes after a number of commits of the task.
@@ -108,7 +121,8 @@ fn record(epk_prefix: EpkPrefix, code: &[u8]) -> Vec<u8> {
 }
 
 fn memory_of(codes: usize, code_bytes: usize) -> u64 {
-    codes as u64 * ((code_bytes + PREFIX_BYTES) as u64 + OVERHEAD_BYTES)
+    // Records grow by doubling.
+    codes as u64 * (2 * (code_bytes + PREFIX_BYTES) as u64 + OVERHEAD_BYTES)
 }
 
 impl Partition {
@@ -116,14 +130,14 @@ impl Partition {
     /// is no memory for them.
     ///
     /// # Errors
-    /// 500 if the store cannot be read or a row is damaged; those of `check_point`.
+    /// 500 if the store cannot be read or a row is damaged; those of `end_point`.
     pub(crate) fn codes_of(
         &self,
         snapshot: &dyn Snapshot,
         path: PathNumber,
         state: &ApproximateState,
         search: &ApproximateSearch,
-        check_point: &dyn Fn() -> Result<()>,
+        end_point: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Arc<VectorCodes>>> {
         let kept = lock(&self.codes.0).get(&path).map(Arc::clone);
         if let Some(codes) = kept
@@ -131,9 +145,8 @@ impl Partition {
         {
             return Ok(Some(codes));
         }
-        // Nothing is locked here: a page that waits at the check point for its turn would keep the
-        // page from ending that has the turn.
-        let loaded = load(snapshot, path, state, search, check_point)?;
+        // Not locked here, so that one slow reader does not keep the others.
+        let loaded = load(snapshot, path, state, search, end_point)?;
         let mut kept = lock(&self.codes.0);
         match (kept.get(&path), &loaded) {
             // Another thread has been faster.
@@ -167,12 +180,20 @@ fn load(
     path: PathNumber,
     state: &ApproximateState,
     search: &ApproximateSearch,
-    check_point: &dyn Fn() -> Result<()>,
+    end_point: &dyn Fn() -> Result<()>,
 ) -> Result<Option<Arc<VectorCodes>>> {
     let quantiser = read_quantiser(snapshot, path)?;
     let code_bytes = quantiser.code_bytes();
+    // Codes that would not fit are not read: the next query would read them again.
+    let mut memory = Memory {
+        queries: search.memory.reserve_nothing(),
+        codes: search.codes.reserve_nothing(),
+    };
+    let expected = Partition::entries_of(snapshot, path)? as usize;
+    if !memory.grow_to(memory_of(expected, code_bytes)) {
+        return Ok(None);
+    }
     let mut codes = Codes::new(code_bytes + PREFIX_BYTES);
-    let mut memory = search.memory.reserve_nothing();
     for row in scan(snapshot, &keys::codes(path), Direction::Forward) {
         let (key, value) = row?;
         let number = keys::read_vector_number(&key).ok_or_else(|| damaged("a code"))?;
@@ -181,10 +202,8 @@ fn load(
             return Err(damaged("a code"));
         }
         if codes.len().is_multiple_of(4_096) {
-            check_point()?;
-            let bytes = memory_of(codes.len() + 4_096, code_bytes);
-            let half = search.memory.limit() / 2;
-            if bytes > half || !memory.grow_to(bytes) {
+            end_point()?;
+            if !memory.grow_to(memory_of(codes.len() + 4_096, code_bytes)) {
                 return Ok(None);
             }
         }

@@ -39,6 +39,7 @@ impl Effects<'_> {
         let policies = self.container.policies();
         let mut vectors = policies.newest.1.stored_vectors().iter();
         if vectors.any(|index| index.kind != VectorIndexKind::Flat) {
+            self.partition.expect_linking();
             let at_ms = self.now_ms + LINKING_DELAY_MS;
             self.container.enter_work(BackgroundTask::Linking, at_ms);
         }

@@ -16,8 +16,22 @@ pub const APPROXIMATE_FROM: u64 = 10_000;
 pub(crate) struct ApproximateSearch {
     /// Vectors of a partition from which on they are quantised.
     pub from: u64,
-    /// The memory for quantised vectors, which may take half of it.
+    /// The memory for queries.
     pub memory: Arc<MemoryBudget>,
+    /// The part of it that the quantised vectors of all partitions may take.
+    pub codes: Arc<MemoryBudget>,
+}
+
+impl ApproximateSearch {
+    /// Returns the use of quantised vectors from a number of vectors on. Their codes may take half
+    /// of the memory for queries.
+    pub(crate) fn new(from: u64, memory: &Arc<MemoryBudget>) -> Self {
+        ApproximateSearch {
+            from,
+            memory: Arc::clone(memory),
+            codes: MemoryBudget::new(memory.limit() / 2),
+        }
+    }
 }
 
 /// Limits of one database, in place of those of the account.
@@ -95,10 +109,7 @@ mod tests {
             partition_bytes: 20,
             logical_partition_bytes: 10,
         };
-        let approximate = ApproximateSearch {
-            from: APPROXIMATE_FROM,
-            memory: MemoryBudget::unlimited(),
-        };
+        let approximate = ApproximateSearch::new(APPROXIMATE_FROM, &MemoryBudget::unlimited());
         let limits = SizeLimits::new(2_000, 1_000, vec![lab], approximate);
         let sizes = |database: &str| {
             let of = limits.of_database(database);

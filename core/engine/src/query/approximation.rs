@@ -8,12 +8,14 @@
 //! ```
 //!
 //! A query that takes more postings than a round has, because its condition excludes most of them,
-//! asks for a round of four times the effort, until comparing all vectors is cheaper.
+//! asks for a round of four times the effort, until comparing all vectors is cheaper. A round
+//! returns no vector beyond the worst one that the index has proposed, because nearer ones may be
+//! missing there.
 //!
 //! Promises: scores are those of whole vectors in the query's snapshot, so a candidate that has
 //! changed or gone does no harm. A vector that the background task has not taken in is compared.
-//! Left out: an answer that is complete. An item whose code is far from the query may be missed,
-//! as with the service.
+//! Left out: an answer that is complete. An item whose code is far from the query may be missed, as
+//! with the service, and so may one that was deleted after the snapshot.
 
 use super::index_view::IndexView;
 use super::lookup::PlannedLookup;
@@ -21,13 +23,13 @@ use super::partition_query::PartitionQuery;
 use super::posting::damaged_row;
 use super::score_walk::{ScoredEntries, Vectors};
 use crate::background::StoredLists;
-use crate::index::approximate::{ApproximateState, ChangeMark, Progress, metric_of};
+use crate::index::approximate::{ApproximateState, ChangeMark, Progress};
 use crate::index::vectors::VectorIndexKind;
 use crate::partition::codes::{VectorCodes, prefix_in_record};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::{scan, scan_keys};
 use orrery_ann::GraphView;
-use orrery_model::Result;
+use orrery_model::{Kind, Result};
 use orrery_sql::{Nearest, SearchEffort};
 use orrery_storage::{Direction, Snapshot};
 use std::collections::BTreeSet;
@@ -43,6 +45,10 @@ const GROWTH: u64 = 4;
 /// The best of the compared candidates that a round returns for each row, so that a query which
 /// looks behind its last row needs no other round.
 const RETURNED_PER_ROW: usize = 2;
+/// Codes that are compared in the time in which a search in a graph reads a list.
+const CODES_PER_LIST: usize = 250;
+/// The largest number of candidates of a search in a graph. For more of them all codes are compared.
+const LIST_SIZE_MAX: usize = 4_096;
 /// Vectors for each one that has changed, below which all vectors are compared.
 const VECTORS_PER_MARK: u64 = 20;
 /// Vectors between two calls of the check point.
@@ -87,6 +93,13 @@ pub(super) struct Effort {
     pub returned: usize,
 }
 
+/// The candidates of a round that the index has proposed and that have been compared.
+pub(super) struct Proposed {
+    numbers: BTreeSet<ItemNumber>,
+    /// True if the index has no other vectors in the scope of the query.
+    pub is_complete: bool,
+}
+
 impl Approximation {
     /// Returns the candidates of the index for an order, or `None` if all vectors are compared: for
     /// an index of the type `flat`, few vectors, many rows, or a query that asks for it.
@@ -110,12 +123,16 @@ impl Approximation {
         if !is_approximate || nearest.effort.is_exact || nearest.function != index.function {
             return Ok(None);
         }
+        // Another process changes the codes of a partition that it owns.
+        if !view.partition.is_owned() {
+            return Ok(None);
+        }
         let vectors = query.facts.entries_of(snapshot, path)?;
         if vectors < query.approximate.from || has_few(snapshot, query, path)? {
             return Ok(None);
         }
         let state = match ApproximateState::read(snapshot, path)? {
-            Some(state) if state.progress != Progress::Removing => state,
+            Some(state) if state.serves(index) => state,
             _ => return Ok(None),
         };
         // The vectors that the task has not taken in are looked up one by one.
@@ -124,18 +141,15 @@ impl Approximation {
         if has_keys(snapshot, &marks, marks_max.max(1))? {
             return Ok(None);
         }
-        let check_point = query.check_point;
-        let search = query.approximate;
-        let codes = view
-            .partition
-            .codes_of(snapshot, path, &state, search, check_point)?;
-        let Some(codes) = codes else {
-            return Ok(None);
+        let (search, end_point) = (query.approximate, query.end_point);
+        let partition = view.partition;
+        let codes = match partition.codes_of(snapshot, path, &state, search, end_point) {
+            Ok(Some(codes)) => codes,
+            Ok(None) => return Ok(None),
+            // The whole vectors are there.
+            Err(error) if error.kind() == Kind::DataDamaged => return Ok(None),
+            Err(error) => return Err(error),
         };
-        // An index of before may have been made for another function.
-        if codes.quantiser.metric() != metric_of(nearest.function) {
-            return Ok(None);
-        }
         let approximation = Approximation {
             codes,
             state,
@@ -190,23 +204,37 @@ impl Approximation {
         }
     }
 
-    /// Compares the candidates of a round.
+    /// Returns the lookup whose matches alone are compared, if there is one.
+    pub(super) fn lookup(&self) -> Option<&PlannedLookup> {
+        match &self.among {
+            Some(Among::Lookup(planned)) => Some(planned),
+            Some(Among::Key) | None => None,
+        }
+    }
+
+    /// Compares the candidates that the index proposes for a round.
     ///
     /// # Errors
     /// 500 if the store cannot be read or a row is damaged; those of the query's check point.
-    pub(super) fn compare(
+    pub(super) fn compare_proposed(
         &self,
         effort: Effort,
         snapshot: &dyn Snapshot,
         query: &PartitionQuery<'_>,
         mut vectors: Vectors<'_>,
         entries: &mut ScoredEntries,
-    ) -> Result<()> {
-        let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
+    ) -> Result<Proposed> {
         let nearest = vectors.nearest();
-        let found = match self.items_among(snapshot, query)? {
-            Some(items) => self.nearest_among(items, effort, nearest, entries),
-            None => self.nearest_codes(effort, snapshot, nearest, entries)?,
+        let (found, is_complete) = match self.items_among(snapshot, query)? {
+            Some(items) => {
+                let found = self.nearest_among(items, effort, nearest, entries);
+                let is_complete = found.len() < effort.compared;
+                (found, is_complete)
+            }
+            None => (
+                self.nearest_codes(effort, snapshot, nearest, entries)?,
+                false,
+            ),
         };
         let mut numbers = BTreeSet::new();
         let mut candidates: Vec<(EpkPrefix, ItemNumber)> = Vec::with_capacity(found.len());
@@ -214,7 +242,29 @@ impl Approximation {
             numbers.insert(number);
             candidates.push((epk_prefix, number));
         }
-        // Vectors that have changed are compared whatever their codes.
+        vectors.read_some(snapshot, self.path, &candidates, query, entries)?;
+        Ok(Proposed {
+            numbers,
+            is_complete,
+        })
+    }
+
+    /// Compares the vectors of which the index does not know: those that have changed, and those
+    /// that the task has not reached.
+    ///
+    /// # Errors
+    /// As for [`Approximation::compare_proposed`].
+    pub(super) fn compare_others(
+        &self,
+        proposed: Proposed,
+        snapshot: &dyn Snapshot,
+        query: &PartitionQuery<'_>,
+        mut vectors: Vectors<'_>,
+        entries: &mut ScoredEntries,
+    ) -> Result<()> {
+        let mut numbers = proposed.numbers;
+        let mut candidates: Vec<(EpkPrefix, ItemNumber)> = Vec::new();
+        let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
         for row in scan(
             snapshot,
             &keys::changed_vectors(self.path, self.state.marks_from),
@@ -275,7 +325,9 @@ impl Approximation {
         let quantiser = &self.codes.quantiser;
         let code_bytes = quantiser.code_bytes() as u64;
         let codes = self.codes.read();
-        let nodes = if self.has_graph {
+        let list_size = effort.list_size.max(effort.compared);
+        let is_graph_cheaper = codes.len() / CODES_PER_LIST >= list_size;
+        let nodes = if self.has_graph && is_graph_cheaper && list_size <= LIST_SIZE_MAX {
             let lists = StoredLists {
                 snapshot,
                 path: self.path,
@@ -285,7 +337,7 @@ impl Approximation {
                 codes: &codes,
                 lists: &lists,
             };
-            let found = graph.search(&vector, effort.list_size)?;
+            let found = graph.search(&vector, list_size)?;
             entries.vectors += found.compared;
             entries.vector_bytes += found.compared * code_bytes;
             found.nodes
@@ -293,7 +345,8 @@ impl Approximation {
             entries.vectors += codes.len() as u64;
             entries.vector_bytes += codes.len() as u64 * code_bytes;
             let distances = quantiser.distances(&vector);
-            // No check point while the codes are locked: see `Partition::codes_of`.
+            // No check point while the codes are locked: another page would wait for the task that
+            // changes them, and this one for the turn of that page.
             codes.nearest(&distances, effort.compared, &mut || Ok(()))?
         };
         let mut found = Vec::with_capacity(effort.compared.min(nodes.len()));

@@ -10,7 +10,7 @@ use super::source::{Candidates, PartitionWork, Target};
 use super::values::VALUES_BYTES_MAX;
 use super::{
     Turn, Workplace, compile, distinct_values_max, environment, is_time_over, key_paths, metrics,
-    page_rows, rows_of, rows_wanted, run_page, token,
+    must_end, page_rows, rows_of, rows_wanted, run_page, token,
 };
 use crate::catalog::Container;
 use crate::container::settings::Settings;
@@ -455,6 +455,10 @@ impl PageRun<'_> {
             true => Err(query_error(QueryError::Timeout)),
             false => Ok(()),
         };
+        let end_point = || match must_end(self.engine.world(), began_ms, Some(&turn)) {
+            true => Err(query_error(QueryError::Timeout)),
+            false => Ok(()),
+        };
         let (no_visibility, no_facts) = (Visibility::default(), Facts::default());
         let values_room = Cell::new(VALUES_BYTES_MAX);
         let partition_query = PartitionQuery {
@@ -471,6 +475,7 @@ impl PageRun<'_> {
             values_room: &values_room,
             may_scan_values: true,
             check_point: &check_point,
+            end_point: &end_point,
             approximate: self.container.approximate(),
             profile: self.engine.profile,
             order: None,

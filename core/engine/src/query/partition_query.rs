@@ -45,6 +45,9 @@ pub(crate) struct PartitionQuery<'a> {
     /// Called between steps of long planning, so that other pages get their turns. Fails when the
     /// time of the request is over.
     pub check_point: &'a dyn Fn() -> Result<()>,
+    /// As `check_point`, but the page keeps its turn: for work while something is locked which
+    /// another page may need to end its turn, as the dictionary of paths is during planning.
+    pub end_point: &'a dyn Fn() -> Result<()>,
     /// The order of the candidates, if an earlier page or another partition of the same merge fixed
     /// it.
     pub order: Option<FixedOrder>,

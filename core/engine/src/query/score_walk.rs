@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Promises: scores are those that the executor computes from the items, so the order is the order
-//! of a sort. Items whose score is undefined come last, as undefined does in a descending order.
+//! of a sort, but for the items that the candidates of an index lack. Items whose score is undefined come last, as undefined does in a descending order.
 
 use super::approximation::Approximation;
 use super::lookup::PlannedLookup;
@@ -165,7 +165,7 @@ impl ScoreWalk {
         query: &PartitionQuery<'_>,
     ) -> Result<Option<Self>> {
         if let (IndexedScore::Text(score), Some(path)) = (&self.score, self.number) {
-            let words = TermLists::of(snapshot, path, &score.terms, query.check_point)?;
+            let words = TermLists::of(snapshot, path, &score.terms, query.end_point)?;
             let Some(words) = words else {
                 return Ok(None);
             };
@@ -234,6 +234,7 @@ impl ScoreWalk {
             is_last_round: false,
             with_score: None,
             is_from_beginning: matches!(after, After::Nothing),
+            has_read_all: self.approximation.is_none() && self.filter.is_none(),
             seen: 0,
             after,
             rounds: 0,
@@ -478,6 +479,17 @@ enum After {
     Rest(ItemNumber),
 }
 
+impl After {
+    /// Returns true if an item with a score is behind the place.
+    fn is_before(&self, scored: &Scored, ties: Ties) -> bool {
+        match self {
+            After::Nothing => true,
+            After::Scored(after) => scored.compare(after, ties).is_gt(),
+            After::Rest(_) => false,
+        }
+    }
+}
+
 /// The postings of a walk.
 struct ScoredPostings<'a> {
     walk: ScoreWalk,
@@ -492,6 +504,8 @@ struct ScoredPostings<'a> {
     /// The numbers of the items of the only round of a text score.
     with_score: Option<HashSet<ItemNumber>>,
     is_from_beginning: bool,
+    /// True if the rounds read all entries.
+    has_read_all: bool,
     /// Postings with a score so far.
     seen: u64,
     /// The last posting.
@@ -540,19 +554,51 @@ impl<'a> ScoredPostings<'a> {
         else {
             return Ok(());
         };
+        let (snapshot, ties) = (self.snapshot, self.walk.ties);
+        let mut matches = None;
         while self.round.len() == 0
+            && matches.is_none()
             && let Some(effort) = approximation.effort(approximation.first_round + self.rounds)
         {
             self.rounds += 1;
-            let mut best = Best::new(self.kept_max, self.after, self.walk.ties);
             let mut entries = self.walk.entries.get();
+            let mut best = Best::new(effort.returned, After::Nothing, ties);
+            let mut worst: Option<Scored> = None;
+            let take = &mut |scored: Scored| {
+                let is_worse = worst.is_none_or(|worst| scored.compare(&worst, ties).is_gt());
+                if is_worse {
+                    worst = Some(scored);
+                }
+                best.add(scored);
+            };
+            let vectors = Vectors::new(nearest, take);
+            let query = &self.query;
+            let proposed =
+                approximation.compare_proposed(effort, snapshot, query, vectors, &mut entries)?;
+            let is_complete = proposed.is_complete;
             let take = &mut |scored| best.add(scored);
             let vectors = Vectors::new(nearest, take);
-            approximation.compare(effort, self.snapshot, &self.query, vectors, &mut entries)?;
+            approximation.compare_others(proposed, snapshot, query, vectors, &mut entries)?;
             self.walk.entries.set(entries);
+
+            // Nearer vectors than those behind the worst proposed one may be missing.
             let mut round = best.finish();
-            round.truncate(effort.returned);
+            if !is_complete {
+                let is_known = |scored: &Scored| {
+                    worst.is_some_and(|worst| !scored.compare(&worst, ties).is_gt())
+                };
+                round.retain(is_known);
+            } else if let Some(planned) = approximation.lookup() {
+                matches = Some(planned.clone());
+            }
+            let after = self.after;
+            round.retain(|scored| after.is_before(scored, ties));
             self.round = round.into_iter();
+        }
+        // The matches of a lookup have all been compared, so no others are.
+        if matches.is_some() {
+            self.walk.filter = matches;
+            self.walk.approximation = None;
         }
         Ok(())
     }
@@ -613,7 +659,8 @@ impl<'a> ScoredPostings<'a> {
         // All items of the partition may have a score.
         let (walk, snapshot) = (self.walk.clone(), self.snapshot);
         if self.query.key.is_none() {
-            let with_score = match self.is_from_beginning {
+            let is_counted = self.is_from_beginning && self.has_read_all;
+            let with_score = match is_counted {
                 true => self.seen,
                 false => self.count_with_score()?,
             };
@@ -662,9 +709,12 @@ impl<'a> ScoredPostings<'a> {
         let mut count = 0_u64;
         match (&self.walk.score, self.walk.number) {
             (IndexedScore::Vector(_), _) => {
+                let all = ScoreWalk {
+                    filter: None,
+                    ..self.walk.clone()
+                };
                 let take = &mut |_| count += 1;
-                self.walk
-                    .for_each_scored(self.snapshot, &self.query, take)?;
+                all.for_each_scored(self.snapshot, &self.query, take)?;
             }
             (IndexedScore::Text(_), Some(path)) => {
                 let texts = keys::words(path, EVERY_TEXT);
@@ -735,11 +785,7 @@ impl Best {
     }
 
     fn add(&mut self, scored: Scored) {
-        let is_behind = match &self.after {
-            After::Nothing => true,
-            After::Scored(after) => scored.compare(after, self.ties).is_gt(),
-            After::Rest(_) => false,
-        };
+        let is_behind = self.after.is_before(&scored, self.ties);
         let last = self.last;
         let is_needed = last.is_none_or(|last| scored.compare(&last, self.ties).is_lt());
         if !is_behind || !is_needed {

@@ -367,7 +367,7 @@ impl<'a> Candidates<'a> {
                 target.snapshot,
                 self.query.policies,
                 wanted,
-                self.query.check_point,
+                self.query.end_point,
             )?;
             let Some(PartitionTotals {
                 totals,
