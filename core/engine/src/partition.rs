@@ -35,8 +35,9 @@
 //!
 //! The modules: `keys` draws every key, `row` and `item_rows` are the rows of an item,
 //! `transaction` turns changes into commits, `writer` submits them; `visibility`, `versions` and
-//! `session` are rules of readers; `codes` keeps quantised vectors in memory; `key_sizes` and `key_limit` bound logical partitions by
-//! `size_limits`; `change_capture` and `staging` serve splits and merges.
+//! `session` are rules of readers; `codes` keeps quantised vectors in memory; `key_sizes` and
+//! `key_limit` bound logical partitions by `size_limits`; `change_capture` and `staging` serve
+//! splits and merges.
 //!
 //! Left out: the catalog, which knows the partitions of a container, and the network.
 

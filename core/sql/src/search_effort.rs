@@ -93,7 +93,8 @@ mod tests {
         };
         assert_eq!(effort("{}"), SearchEffort::default());
         let stated = effort(
-            r#"{"searchListSizeMultiplier":20,"quantizedVectorListMultiplier":8,"filterPriority":1}"#,
+            r#"{"searchListSizeMultiplier":20,"quantizedVectorListMultiplier":8,
+                "filterPriority":1}"#,
         );
         assert_eq!(
             (

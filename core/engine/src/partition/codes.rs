@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 /// Bytes of a code's record behind the code: the EPK prefix of the item.
 const PREFIX_BYTES: usize = size_of::<EpkPrefix>();
-/// Bytes of memory of a code beside its record: its node, and an entry in a hash table that is up to
+/// Bytes of memory of a code beside its record: its node, and an entry in a hash table that is
 /// half empty.
 const OVERHEAD_BYTES: u64 = 56;
 

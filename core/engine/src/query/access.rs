@@ -216,8 +216,7 @@ impl AccessPath {
         }
     }
 
-    /// Returns the number of words of full-text indexes that lookups of fuzzy terms have compared so
-    /// far.
+    /// Returns the words of full-text indexes that lookups of fuzzy terms have compared so far.
     pub(crate) fn compared_words(&self) -> u64 {
         let of_method = match &self.method {
             // Only the access path that answers is charged.

@@ -47,7 +47,7 @@ const GROWTH: u64 = 4;
 const RETURNED_PER_ROW: usize = 2;
 /// Codes that are compared in the time in which a search in a graph reads a list.
 const CODES_PER_LIST: usize = 250;
-/// The largest number of candidates of a search in a graph. For more of them all codes are compared.
+/// The largest number of candidates of a search in a graph. For more all codes are compared.
 const LIST_SIZE_MAX: usize = 4_096;
 /// Vectors for each one that has changed, below which all vectors are compared.
 const VECTORS_PER_MARK: u64 = 20;
@@ -78,7 +78,7 @@ enum Among {
     /// Those of the logical partition of the query.
     Key,
     /// Those to which a lookup leads.
-    Lookup(PlannedLookup),
+    Lookup(Box<PlannedLookup>),
 }
 
 /// The effort of a round.
@@ -188,7 +188,7 @@ impl Approximation {
 
     /// Compares the codes of the matches of a lookup, in place of all codes or a graph.
     pub(super) fn compare_matches_of(&mut self, lookup: PlannedLookup) {
-        self.among = Some(Among::Lookup(lookup));
+        self.among = Some(Among::Lookup(Box::new(lookup)));
     }
 
     /// Begins with the round that returns enough candidates for a query whose condition holds for

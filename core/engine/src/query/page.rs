@@ -451,14 +451,9 @@ impl PageRun<'_> {
         let began_ms = self.engine.world().now_ms();
         let monotonic_us = || self.engine.world().monotonic_us();
         let clock = self.request.metrics.then_some(&monotonic_us as Clock<'_>);
-        let check_point = || match is_time_over(self.engine.world(), began_ms, Some(&turn)) {
-            true => Err(query_error(QueryError::Timeout)),
-            false => Ok(()),
-        };
-        let end_point = || match must_end(self.engine.world(), began_ms, Some(&turn)) {
-            true => Err(query_error(QueryError::Timeout)),
-            false => Ok(()),
-        };
+        let world = self.engine.world();
+        let check_point = || end_if(is_time_over(world, began_ms, Some(&turn)));
+        let end_point = || end_if(must_end(world, began_ms, Some(&turn)));
         let (no_visibility, no_facts) = (Visibility::default(), Facts::default());
         let values_room = Cell::new(VALUES_BYTES_MAX);
         let partition_query = PartitionQuery {
@@ -762,5 +757,13 @@ fn add_work(query: &Query, counts: &Counts, reach: &Reach, charges: &mut Partiti
             Some(partition) => charges.add_step(partition.range, Step::Query(step)),
             None => charges.work.steps.push(Step::Query(step)),
         }
+    }
+}
+
+/// Returns the error of a page whose time is over.
+fn end_if(is_over: bool) -> Result<()> {
+    match is_over {
+        true => Err(query_error(QueryError::Timeout)),
+        false => Ok(()),
     }
 }

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Promises: scores are those that the executor computes from the items, so the order is the order
-//! of a sort, but for the items that the candidates of an index lack. Items whose score is undefined come last, as undefined does in a descending order.
+//! of a sort, but for the items that the candidates of an index lack. Items whose score is
+//! undefined come last, as undefined does in a descending order.
 
 use super::approximation::Approximation;
 use super::lookup::PlannedLookup;
