@@ -11,6 +11,7 @@ use super::table::{Column, Table, milliseconds};
 use crate::Result;
 use crate::record::figure;
 use crate::report::median;
+use orrery_model::{Error, Kind, limits};
 
 /// Runs of the query that reads all items.
 const SLOW_RUNS: usize = 5;
@@ -159,8 +160,14 @@ fn compare(
 ) -> Result<Option<f64>> {
     let (mut took, mut wanted) = (None, None);
     if let Some(plain) = plain {
-        let answer = plain.ask(text)?;
-        (took, wanted) = (Some(milliseconds(answer.took)), Some(answer.rows));
+        match plain.ask(text) {
+            Ok(answer) => {
+                (took, wanted) = (Some(milliseconds(answer.took)), Some(answer.rows));
+            }
+            // A page has so much time, and the query none for the rest of the items.
+            Err(error) if is_timeout(&*error) => took = Some(limits::REQUEST_TIME_MS as f64),
+            Err(error) => return Err(error),
+        }
     }
     if line.check == Check::SameContainer {
         let filtered = text.replace("FROM c", "FROM c WHERE LENGTH(c.id) > 0");
@@ -177,6 +184,11 @@ fn compare(
         true => Ok(took),
         false => Err(format!("{text} has another answer with the index").into()),
     }
+}
+
+fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<Error>();
+    error.is_some_and(|error| error.kind() == Kind::RequestTimeout)
 }
 
 /// Measures the rank of three words beside that of the rivals, each query in each database in turn,

@@ -93,7 +93,7 @@ use orrery_model::{Error, Kind, Result};
 use orrery_storage::{CommitOutcome, Direction, Keys, PartitionId, Receipt, Snapshot, Store};
 use stamps::Stamps;
 use std::ops::{Bound, Range};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, TryLockError};
 
 /// A physical partition.
@@ -128,8 +128,9 @@ pub struct Partition {
     codes: codes::CodesByIndex,
     /// Locked while a step links vectors.
     linking: Mutex<()>,
-    /// True if vectors may have changed since the task that links them looked.
-    has_changed_vectors: AtomicBool,
+    /// Requests to link vectors so far, and the number of them when all vectors were linked.
+    linking_requests: AtomicU64,
+    linked_requests: AtomicU64,
     phase: AtomicU8,
     change_capture: Mutex<Option<ChangeCapture>>,
     /// Bytes of items from which on a commit asks for a look at the partition's size.
@@ -185,7 +186,8 @@ impl Partition {
             facts: Mutex::new(None),
             codes: codes::CodesByIndex::default(),
             linking: Mutex::default(),
-            has_changed_vectors: AtomicBool::new(true),
+            linking_requests: AtomicU64::new(1),
+            linked_requests: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Serving as u8),
             change_capture: Mutex::new(None),
             bytes_to_look_at: AtomicU64::new(0),
@@ -316,13 +318,19 @@ impl Partition {
 
     /// Lets the next visit of the task that links vectors look at the partition.
     pub(crate) fn expect_linking(&self) {
-        self.has_changed_vectors.store(true, Ordering::SeqCst);
+        self.linking_requests.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns true if the task that links vectors has to look at the partition, and takes the mark
-    /// for it away.
-    pub(crate) fn take_expected_linking(&self) -> bool {
-        self.has_changed_vectors.swap(false, Ordering::SeqCst)
+    /// Returns the number of the last request to link vectors, if there was one since they were
+    /// linked.
+    pub(crate) fn linking_request(&self) -> Option<u64> {
+        let request = self.linking_requests.load(Ordering::SeqCst);
+        (request != self.linked_requests.load(Ordering::SeqCst)).then_some(request)
+    }
+
+    /// Notes that all vectors are linked which had changed before a request.
+    pub(crate) fn note_linked(&self, request: u64) {
+        self.linked_requests.store(request, Ordering::SeqCst);
     }
 
     /// Returns true if a commit leaves so many bytes of items that the size is to be looked at.

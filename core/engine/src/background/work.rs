@@ -233,13 +233,16 @@ impl Engine {
         // A partition that fails does not keep the others from their turn.
         let mut result = Ok(());
         for partition in container.partitions().iter().filter(|p| p.is_owned()) {
-            if !partition.take_expected_linking() {
+            let Some(request) = partition.linking_request() else {
                 continue;
-            }
+            };
             let step = self.link_some_of(container, partition);
             let now = self.world.now_ms();
             let at_ms = match wait_while_moved(step) {
-                Ok(Some(Linked::All)) => continue,
+                Ok(Some(Linked::All)) => {
+                    partition.note_linked(request);
+                    continue;
+                }
                 Ok(Some(Linked::Some)) => now + LINKING_PAUSE_MS,
                 Ok(Some(Linked::Waits) | None) => now + RETRY_MS,
                 Err(error) => {
@@ -247,7 +250,6 @@ impl Engine {
                     now + RETRY_MS
                 }
             };
-            partition.expect_linking();
             container.enter_work(BackgroundTask::Linking, at_ms);
         }
         result
