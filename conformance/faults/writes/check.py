@@ -58,7 +58,7 @@ def judge(operations: list[Operation], found: Found) -> list[str]:
             key = key_of(operation.writer, operation.number)
             done[key] += operation.outcome == "ok"
             maybe[key] += operation.outcome == "unknown"
-    faults += [f"{name} is there without a write" for name in found.names if name not in known]
+    faults += [f"{name} is there, without a write" for name in found.names if name not in known]
     for key in done:
         count = found.counters.get(key, 0)
         if not done[key] <= count <= done[key] + maybe[key]:
