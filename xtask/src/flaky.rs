@@ -3,8 +3,9 @@
 //!
 //! A run of one binary or of one step is a unit of a round. The unit with the fewest rounds runs
 //! next, and its result is written at once, so rounds may lie days apart and an interrupted run
-//! goes on where it stopped. A change of the code begins the count anew for the binaries whose
-//! inputs have changed (`flaky/inputs.rs`).
+//! goes on where it stopped. Three binaries run at the same time, which is a load of its own;
+//! suites share their environments, so they run one at a time. A change of the code begins the
+//! count anew for the binaries whose inputs have changed (`flaky/inputs.rs`).
 //!
 //! Promises: every failure is counted, and its output is kept in a file that is named.
 //! Leaves out: tests in documentation, the steps of `ci` that use no server, and two runs at the
@@ -15,10 +16,12 @@ mod inputs;
 mod load;
 mod packages;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::ci;
@@ -37,6 +40,8 @@ const FILE: &str = "docs/history/flaky.tsv";
 const ROUNDS_WANTED: u32 = 20;
 /// Threads that compute while the tests run.
 const BUSY_LOOPS: usize = 4;
+/// Test binaries that run at the same time.
+const BINARIES_AT_ONCE: usize = 3;
 /// Time after which a unit counts as one that does not end.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 
@@ -86,6 +91,18 @@ struct Tally {
     slowest_s: f64,
 }
 
+/// A run of a unit that has not begun: the place of the unit, and the number of its round.
+type Planned = (usize, u32);
+
+/// The state that the threads share which run units.
+struct Rounds {
+    planned: VecDeque<Planned>,
+    counts: Counts,
+    tallies: BTreeMap<String, Tally>,
+    /// The reason why a unit could not run or a result could not be written.
+    failure: Option<String>,
+}
+
 /// Runs `flaky [N] [--steps] [NAME...]`.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let options = options(arguments)?;
@@ -108,24 +125,24 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let facts = Facts::now();
     let moment = format!("{} {}", facts.date, facts.commit);
     let busy = BusyLoops::start(BUSY_LOOPS);
-    let mut kept: Vec<PathBuf> = Vec::new();
+    let kept: Mutex<Vec<PathBuf>> = Mutex::default();
     let tallies = repeat(
         &chosen,
         options.rounds,
         &mut counts,
-        |unit, counts| {
-            let number = counts.rounds(&unit.name, &unit.inputs) + 1;
+        |unit, number| {
             let (round, output) = round(unit, number, &binaries, &outputs, &moment)?;
-            kept.extend(output);
+            locked(&kept).extend(output);
             Ok(round)
         },
         |counts| counts.write(&path),
     )?;
     drop(busy);
     print!("{}", table(&chosen, &tallies, &counts));
-    match kept.len() {
+    let failures = locked(&kept).len();
+    match failures {
         0 => Ok(()),
-        failures => Err(format!(
+        _ => Err(format!(
             "{failures} runs failed; their outputs are in {}",
             outputs.display()
         )),
@@ -160,14 +177,14 @@ fn build(
 pub(crate) fn help() -> String {
     let steps: Vec<&str> = ci::suites_of_first_tier().collect();
     format!(
-        "With a number N, every test binary of the workspace runs N times, one binary at a time,\n\
-         beside {BUSY_LOOPS} busy loops; the binary with the fewest rounds runs next. Each result \
-         is\nwritten to {FILE} at once, so that an interrupted run goes on where it\n\
-         stopped. The outputs of failures are kept in target/flaky.\n\n\
+        "With a number N, every test binary of the workspace runs N times, {BINARIES_AT_ONCE} at \
+         the same time,\nbeside {BUSY_LOOPS} busy loops; the binary with the fewest rounds runs \
+         next. Each result is\nwritten to {FILE} at once, so that an interrupted run goes on \
+         where it\nstopped. The outputs of failures are kept in target/flaky.\n\n\
          Without a number, the rounds of each binary are printed, of {ROUNDS_WANTED}. A change of \
          the\nsources, of Cargo.lock or of the profile begins the count anew for the binaries that \
          it\nchanges.\n\n\
-         --steps   the suites of the first tier as well\n\
+         --steps   the suites of the first tier as well; then one unit runs at a time\n\
          NAME      only these binaries and steps\n\n\
          The suites: {}.\n",
         steps.join("; ")
@@ -245,32 +262,87 @@ fn chosen(units: Vec<Unit>, options: &Options) -> Result<Vec<Unit>, String> {
     Ok(chosen)
 }
 
-/// Runs units until every unit could have run `rounds` times. The unit with the fewest rounds runs
-/// next, in the order of the list among equals. `written` gets the counts after each run.
+/// Returns the runs of units until every unit could have run `rounds` times. The unit with the
+/// fewest rounds runs next, in the order of the list among equals.
+fn planned(units: &[Unit], rounds: usize, counts: &Counts) -> VecDeque<Planned> {
+    let counted = |unit: &Unit| counts.rounds(&unit.name, &unit.inputs);
+    let mut done: Vec<u32> = units.iter().map(counted).collect();
+    let mut planned = VecDeque::new();
+    for _ in 0..rounds.saturating_mul(units.len()) {
+        let Some(place) = (0..done.len()).min_by_key(|place| done[*place]) else {
+            break;
+        };
+        done[place] += 1;
+        planned.push_back((place, done[place]));
+    }
+    planned
+}
+
+/// Runs units as [`planned`] says. `written` gets the counts after each run. No further run begins
+/// once one could not run or its result could not be written.
 fn repeat(
     units: &[Unit],
     rounds: usize,
     counts: &mut Counts,
-    mut run: impl FnMut(&Unit, &Counts) -> Result<Round, String>,
-    mut written: impl FnMut(&Counts) -> Outcome,
+    run: impl Fn(&Unit, u32) -> Result<Round, String> + Sync,
+    written: impl Fn(&Counts) -> Outcome + Sync,
 ) -> Result<BTreeMap<String, Tally>, String> {
-    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
-    for _ in 0..rounds.saturating_mul(units.len()) {
-        let fewest = units
-            .iter()
-            .min_by_key(|unit| counts.rounds(&unit.name, &unit.inputs));
-        let Some(unit) = fewest else {
-            break;
-        };
-        let round = run(unit, counts)?;
-        counts.add(&unit.name, &unit.inputs, &round);
-        written(counts)?;
-        let tally = tallies.entry(unit.name.clone()).or_default();
+    let shared = Mutex::new(Rounds {
+        planned: planned(units, rounds, counts),
+        counts: std::mem::take(counts),
+        tallies: BTreeMap::new(),
+        failure: None,
+    });
+    let repeat_units = || {
+        loop {
+            let next = locked(&shared).planned.pop_front();
+            let Some((place, number)) = next else { return };
+            let unit = &units[place];
+            let round = run(unit, number);
+            let mut shared = locked(&shared);
+            let ended = round.and_then(|round| {
+                shared.add(unit, &round);
+                written(&shared.counts)
+            });
+            if let Err(reason) = ended {
+                shared.planned.clear();
+                shared.failure = Some(reason);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..at_once(units) {
+            scope.spawn(repeat_units);
+        }
+    });
+    let ended = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    *counts = ended.counts;
+    ended.failure.map_or(Ok(ended.tallies), Err)
+}
+
+/// Returns the number of units that run at the same time.
+fn at_once(units: &[Unit]) -> usize {
+    let is_step = |unit: &Unit| matches!(unit.work, Work::Step(_));
+    match units.iter().any(is_step) {
+        true => 1,
+        false => BINARIES_AT_ONCE,
+    }
+}
+
+impl Rounds {
+    /// Counts a round that has ended.
+    fn add(&mut self, unit: &Unit, round: &Round) {
+        self.counts.add(&unit.name, &unit.inputs, round);
+        let tally = self.tallies.entry(unit.name.clone()).or_default();
         tally.rounds += 1;
         tally.failures += u32::from(round.has_failed);
         tally.slowest_s = tally.slowest_s.max(round.seconds);
     }
-    Ok(tallies)
+}
+
+/// Locks a value, also after a thread that held the lock has panicked.
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a unit once. Returns its round, and the file of its output if it failed.
@@ -391,6 +463,8 @@ fn figures(count: &Count) -> (u32, u32, f64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     fn unit(name: &str, inputs: &str) -> Unit {
@@ -412,13 +486,13 @@ mod tests {
         }
     }
 
-    /// Repeats units that pass, except `fails`. Returns the names in the order of their runs.
+    /// Repeats units that pass, except `fails`. Returns the names in the order of the plan.
     fn order(units: &[Unit], rounds: usize, counts: &mut Counts, fails: &str) -> Vec<String> {
         let mut names = Vec::new();
-        let run = |unit: &Unit, _: &Counts| {
-            names.push(unit.name.clone());
-            Ok(ended(unit.name == fails))
-        };
+        for (place, _) in planned(units, rounds, counts) {
+            names.push(units[place].name.clone());
+        }
+        let run = |unit: &Unit, _| Ok(ended(unit.name == fails));
         repeat(units, rounds, counts, run, |_| Ok(())).unwrap();
         names
     }
@@ -427,6 +501,8 @@ mod tests {
     fn every_unit_runs_once_in_each_round() {
         let units = [unit("a", "1"), unit("b", "1")];
         let mut counts = Counts::default();
+        let plan = planned(&units, 2, &counts);
+        assert_eq!(plan, [(0, 1), (1, 1), (0, 2), (1, 2)]);
         assert_eq!(order(&units, 2, &mut counts, "b"), ["a", "b", "a", "b"]);
         assert_eq!(counts.get("b", "1").map(figures), Some((2, 2, 1.5)));
     }
@@ -441,6 +517,24 @@ mod tests {
     }
 
     #[test]
+    fn binaries_run_at_the_same_time_and_suites_alone() {
+        let mut units = vec![unit("a", "1")];
+        let (all_wait, counts) = (Barrier::new(BINARIES_AT_ONCE), &mut Counts::default());
+        let run = |_: &Unit, _| {
+            all_wait.wait();
+            Ok(ended(false))
+        };
+        repeat(&units, BINARIES_AT_ONCE, counts, run, |_| Ok(())).unwrap();
+        assert_eq!(counts.rounds("a", "1") as usize, BINARIES_AT_ONCE);
+
+        units.push(Unit {
+            work: Work::Step("a suite"),
+            ..unit("b", "1")
+        });
+        assert_eq!(at_once(&units), 1);
+    }
+
+    #[test]
     fn changed_inputs_begin_the_count_of_their_unit_anew() {
         let mut counts = Counts::default();
         order(&[unit("a", "1"), unit("b", "1")], 2, &mut counts, "");
@@ -451,19 +545,20 @@ mod tests {
 
     #[test]
     fn the_counts_are_written_after_each_run_and_kept_if_a_run_cannot_begin() {
-        let units = [unit("a", "1"), unit("b", "1")];
+        let units = [unit("a", "1")];
         let mut counts = Counts::default();
-        let mut written = Vec::new();
-        let run = |unit: &Unit, _: &Counts| match unit.name.as_str() {
-            "a" => Ok(ended(false)),
+        let written = Mutex::new(Vec::new());
+        let run = |_: &Unit, number| match number {
+            1 => Ok(ended(false)),
             _ => Err("no binary".to_owned()),
         };
-        let end = repeat(&units, 1, &mut counts, run, |counts| {
-            written.push((counts.rounds("a", "1"), counts.rounds("b", "1")));
+        let end = repeat(&units, 9, &mut counts, run, |counts| {
+            locked(&written).push(counts.rounds("a", "1"));
             Ok(())
         });
         assert_eq!(end.err(), Some("no binary".to_owned()));
-        assert_eq!(written, [(1, 0)]);
+        assert_eq!(*locked(&written), [1]);
+        assert_eq!(counts.rounds("a", "1"), 1);
     }
 
     #[test]
