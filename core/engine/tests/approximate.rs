@@ -14,6 +14,8 @@ use std::sync::Arc;
 const DIMENSIONS: usize = 16;
 /// Rows of a query.
 const TOP: usize = 5;
+/// Tenants to which items belong.
+const TENANTS: usize = 3;
 /// Vectors from which on an index is approximate here.
 const FROM: u64 = 200;
 /// Tags of the rows of quantised vectors, graphs, marks and states.
@@ -34,6 +36,11 @@ fn index(kind: &str) -> String {
     format!(r#"{{"path":"/v","type":"{kind}"}}"#)
 }
 
+/// An index with a shard for each tenant.
+fn sharded_index(kind: &str) -> String {
+    format!(r#"{{"path":"/v","type":"{kind}","vectorIndexShardKey":["/tenant"]}}"#)
+}
+
 fn open_on(store: Arc<dyn Store>, world: Arc<SeededWorld>) -> orrery_model::Result<Engine> {
     let options = EngineOptions {
         approximate_from: FROM,
@@ -49,6 +56,7 @@ struct Model {
     container: Arc<Container>,
     world: Arc<SeededWorld>,
     vectors: BTreeMap<String, Vec<f64>>,
+    tenants: BTreeMap<String, usize>,
     random: u64,
     /// Nearest items that were wanted, and those of them that were found.
     wanted: usize,
@@ -57,24 +65,24 @@ struct Model {
 
 impl Model {
     fn new(index: &str, function: &str, seed: u64) -> Model {
-        Model::on(Arc::new(MemoryStore::new()), index, function, seed).expect("a container")
+        Model::of(&body(index, function), seed)
     }
 
-    fn on(
-        store: Arc<dyn Store>,
-        index: &str,
-        function: &str,
-        seed: u64,
-    ) -> orrery_model::Result<Model> {
+    fn of(body: &str, seed: u64) -> Model {
+        Model::on(Arc::new(MemoryStore::new()), body, seed).expect("a container")
+    }
+
+    fn on(store: Arc<dyn Store>, body: &str, seed: u64) -> orrery_model::Result<Model> {
         let world = Arc::new(SeededWorld::new(START_MS, seed));
         let engine = open_on(Arc::clone(&store), Arc::clone(&world))?;
-        let container = create_container(&engine, &body(index, function), 1)?;
+        let container = create_container(&engine, body, 1)?;
         Ok(Model {
             store,
             engine,
             container,
             world,
             vectors: BTreeMap::new(),
+            tenants: BTreeMap::new(),
             random: seed,
             wanted: 0,
             found: 0,
@@ -100,10 +108,18 @@ impl Model {
         vector
     }
 
+    /// Writes an item, which becomes that of any tenant.
     fn upsert(&mut self, id: &str, vector: Vec<f64>) {
-        let item = format!(r#"{{"id":"{id}","pk":{},"v":{vector:?}}}"#, key_of(id));
+        let tenant = self.random(TENANTS);
+        self.upsert_of(tenant, id, vector);
+    }
+
+    fn upsert_of(&mut self, tenant: usize, id: &str, vector: Vec<f64>) {
+        let key = key_of(id);
+        let item = format!(r#"{{"id":"{id}","pk":{key},"tenant":{tenant},"v":{vector:?}}}"#);
         self.write(&WriteOperation::Upsert, Some(&item), id);
         self.vectors.insert(id.to_owned(), vector);
+        self.tenants.insert(id.to_owned(), tenant);
     }
 
     fn delete(&mut self, id: &str) {
@@ -141,13 +157,22 @@ impl Model {
 
     /// Compares the answer to a query with the vectors of the model.
     fn check_near(&mut self, vector: &[f64]) {
+        self.check_near_of(vector, None);
+    }
+
+    /// The same for a query of the items of a tenant.
+    fn check_near_of(&mut self, vector: &[f64], tenant: Option<usize>) {
+        let condition = tenant.map(|tenant| format!("WHERE c.tenant = {tenant}"));
         let text = format!(
-            "SELECT TOP {TOP} c.id, VectorDistance(c.v, {vector:?}) AS s FROM c \
-             ORDER BY VectorDistance(c.v, {vector:?})"
+            "SELECT TOP {TOP} c.id, VectorDistance(c.v, {vector:?}) AS s FROM c {} \
+             ORDER BY VectorDistance(c.v, {vector:?})",
+            condition.unwrap_or_default()
         );
         let mut near: Vec<(f64, &String)> = Vec::new();
         for (id, other) in &self.vectors {
-            near.push((cosine(vector, other), id));
+            if tenant.is_none_or(|tenant| self.tenants[id] == tenant) {
+                near.push((cosine(vector, other), id));
+            }
         }
         near.sort_by(|a, b| b.0.total_cmp(&a.0));
         near.truncate(TOP);
@@ -160,6 +185,10 @@ impl Model {
             let score = answer.get("s").and_then(|s| s.as_f64()).expect("a score");
             let stored = self.vectors.get(id).expect("an item that is there");
             assert!((score - cosine(vector, stored)).abs() < 1e-6, "{id}");
+            assert!(
+                tenant.is_none_or(|tenant| self.tenants[id] == tenant),
+                "{id}"
+            );
             assert!(score <= last, "{answers:?}");
             last = score;
             self.found += usize::from(near.iter().any(|(_, near)| *near == id));
@@ -170,6 +199,17 @@ impl Model {
     fn rows(&self, text: &str) -> Vec<String> {
         let scope = Scope::Everything;
         rows(&self.engine, &self.container, &scope, &query(text), &[100]).expect("rows")
+    }
+
+    /// Returns the request charge of a query.
+    fn charge(&self, text: &str) -> f64 {
+        let request = QueryRequest {
+            cross_partition: true,
+            ..query(text)
+        };
+        let scope = Scope::Everything;
+        let page = self.engine.query(&self.container, &scope, &request, None);
+        page.charge.as_ru()
     }
 
     fn explain(&self, text: &str) -> String {
@@ -201,6 +241,10 @@ impl Model {
                 let vector = self.vectors[&id].clone();
                 self.delete(&id);
                 self.check_near(&vector);
+            }
+            500..600 => {
+                let (vector, tenant) = (self.vector(), self.random(TENANTS));
+                self.check_near_of(&vector, Some(tenant));
             }
             700..800 => self.link(2),
             800..810 => self.reopen(),
@@ -308,7 +352,8 @@ fn few_vectors_are_all_compared_and_many_are_not() {
 fn a_random_history_shows_each_item_as_it_is_now() {
     for run in 0..setting("ORRERY_VECTOR_RUNS", 3) {
         let kind = ["diskANN", "quantizedFlat"][run as usize % 2];
-        let mut model = Model::new(&index(kind), "cosine", 2 + u64::from(run));
+        let index_of = [index, sharded_index][run as usize / 2 % 2];
+        let mut model = Model::new(&index_of(kind), "cosine", 2 + u64::from(run));
         model.fill(400);
         for step in 0..600 {
             model.random_step(&format!("{kind} {run} {step}"));
@@ -436,6 +481,97 @@ fn pages_of_any_size_have_the_rows_of_one_page() {
 }
 
 #[test]
+fn a_shard_key_confines_the_search_to_the_vectors_of_its_value() {
+    for kind in ["diskANN", "quantizedFlat"] {
+        // Without an index of the values there is no other way to the items of a tenant.
+        let charge_of = |index: &str| {
+            let body = body(index, "cosine").replace("/v/*", "/*").replace(
+                r#""includedPaths":[{"path":"/*"}]"#,
+                r#""includedPaths":[]"#,
+            );
+            let mut model = Model::of(&body, 14);
+            model.fill(1_500);
+            model.link(10_000);
+            let vector = model.vectors["i17"].clone();
+            for condition in ["c.tenant = 1", "c.tenant IN (0, 2)"] {
+                let nearest = |exact: bool| {
+                    model.rows(&format!(
+                        "SELECT TOP 10 VALUE c.id FROM c WHERE {condition} \
+                         ORDER BY VectorDistance(c.v, {vector:?}, {exact})"
+                    ))
+                };
+                let (all, some) = (nearest(true), nearest(false));
+                let found = some.iter().filter(|id| all.contains(id)).count();
+                assert!(
+                    some.len() == 10 && found >= 8,
+                    "{kind} {condition}: {found}"
+                );
+            }
+            let text = format!(
+                "SELECT TOP 10 VALUE c.id FROM c WHERE c.tenant = 1 \
+                 ORDER BY VectorDistance(c.v, {vector:?})"
+            );
+            (model.charge(&text), model.explain(&text))
+        };
+        let (whole, explanation) = charge_of(&index(kind));
+        assert!(!explanation.contains("shard"), "{explanation}");
+        let (sharded, explanation) = charge_of(&sharded_index(kind));
+        assert!(explanation.contains("of one shard"), "{explanation}");
+        assert!(sharded < whole, "{kind}: {sharded} and {whole} RU");
+    }
+}
+
+#[test]
+fn a_vector_that_moves_to_another_shard_is_found_there_alone() {
+    let mut model = Model::new(&sharded_index("diskANN"), "cosine", 15);
+    model.fill(600);
+    model.link(10_000);
+    for n in 0..60 {
+        let (id, tenant) = (format!("i{n}"), model.tenants[&format!("i{n}")]);
+        let vector = model.vectors[&id].clone();
+        model.upsert_of((tenant + 1) % TENANTS, &id, vector.clone());
+        model.link(n % 3);
+        for tenant in 0..TENANTS {
+            model.check_near_of(&vector, Some(tenant));
+        }
+    }
+    model.link(10_000);
+    let rows = model.approximate_rows();
+    // Each vector has a code and a list, and each shard an entry; a quantiser and a state.
+    assert_eq!(rows, 600 * 2 + TENANTS + 2);
+    model.check_recall(0.9);
+}
+
+#[test]
+fn a_shard_key_that_is_the_partition_key_serves_queries_of_one_key() {
+    let index = sharded_index("diskANN").replace("/tenant", "/pk");
+    let mut model = Model::new(&index, "cosine", 16);
+    for n in 0..900 {
+        let vector = model.vector();
+        // Two keys, since the key of an item follows from the end of its id.
+        model.upsert(&format!("i{n:04}-{}", n % 2), vector);
+    }
+    model.link(10_000);
+    let vector = model.vector();
+    let nearest = |exact: bool| {
+        format!(
+            "SELECT TOP 10 VALUE c.id FROM c WHERE c.pk = {} \
+             ORDER BY VectorDistance(c.v, {vector:?}, {exact})",
+            key_of("i0000-1")
+        )
+    };
+    let explanation = model.explain(&nearest(false));
+    assert!(
+        explanation.contains("its graph of one shard"),
+        "{explanation}"
+    );
+    let (all, some) = (model.rows(&nearest(true)), model.rows(&nearest(false)));
+    assert!(all.iter().all(|id| id.ends_with("-1\"")), "{all:?}");
+    let found = some.iter().filter(|id| all.contains(id)).count();
+    assert!(found >= 9, "{found} of {all:?}");
+}
+
+#[test]
 fn an_index_that_comes_back_as_another_one_begins_anew() {
     let mut model = Model::new(&index("quantizedFlat"), "cosine", 13);
     model.fill(400);
@@ -515,7 +651,7 @@ fn the_halves_of_a_split_build_graphs_of_their_own() {
 
 /// A history of writes and links on a store that may crash.
 fn history(store: Arc<dyn Store>) -> orrery_model::Result<Model> {
-    let mut model = Model::on(store, &index("diskANN"), "cosine", 9)?;
+    let mut model = Model::on(store, &body(&index("diskANN"), "cosine"), 9)?;
     for n in 0..FROM as usize + 20 {
         let vector = model.vector();
         let item = format!(

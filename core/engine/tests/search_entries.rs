@@ -6,7 +6,7 @@ use crate::support::*;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Profile};
 use orrery_model::Json;
-use orrery_storage::{Commit, Direction, MemoryStore, PartitionId, Store};
+use orrery_storage::{Direction, MemoryStore, PartitionId, Store};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -109,19 +109,7 @@ fn remove_words(store: &dyn Store, partition: PartitionId) {
         }
     }
     assert!(!puts.is_empty() && !deletes.is_empty());
-    let lease = store.open(partition).expect("a lease");
-    let lsn = snapshot.head().lsn;
-    let commit = Commit {
-        expect_lsn: lsn,
-        new_lsn: lsn + 1,
-        token: [7; 16],
-        puts,
-        deletes,
-        ..Commit::default()
-    };
-    store.submit(&lease, commit).wait();
-    let head = store.snapshot(partition).expect("a snapshot").head();
-    assert_eq!(head.lsn, lsn + 1, "the commit was refused");
+    commit_rows(store, partition, puts, deletes);
 }
 
 #[test]

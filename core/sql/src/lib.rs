@@ -118,4 +118,5 @@ pub use syntax::{CountOfRows, QueryForm, QueryTemplate, Slot, SlotUse};
 pub use totals::Total;
 pub use vectors::{
     DataType, DistanceFunction, Nearest, VECTORS_AT_ONCE, append_components, stored_vector,
+    stored_vector_bytes,
 };

@@ -175,6 +175,11 @@ impl Sums {
     }
 }
 
+/// Returns the number of bytes of the stored form of a vector.
+pub fn stored_vector_bytes(data_type: DataType, dimensions: usize) -> usize {
+    HEAD_BYTES + dimensions * data_type.component_bytes()
+}
+
 /// Returns the stored form of the vector of an item. Returns `None` if the value is no vector of so
 /// many dimensions of the data type: its distance to any such vector is undefined.
 pub fn stored_vector(value: &Json, data_type: DataType, dimensions: usize) -> Option<Vec<u8>> {
@@ -182,7 +187,7 @@ pub fn stored_vector(value: &Json, data_type: DataType, dimensions: usize) -> Op
     if elements.len() != dimensions {
         return None;
     }
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + dimensions * data_type.component_bytes());
+    let mut bytes = Vec::with_capacity(stored_vector_bytes(data_type, dimensions));
     bytes.extend_from_slice(&[0; HEAD_BYTES]);
     let mut square = 0.0;
     for element in elements {
@@ -279,6 +284,11 @@ impl Nearest {
         self.components.len()
     }
 
+    /// Returns the number of bytes of a stored vector that can be compared.
+    pub fn stored_bytes(&self) -> usize {
+        stored_vector_bytes(self.data_type, self.dimensions())
+    }
+
     /// Returns the score of a stored vector of the same data type, larger for nearer vectors.
     /// Returns `None` if the distance is undefined, or for bytes that are no such vector.
     pub fn score(&self, stored: &[u8]) -> Option<f64> {
@@ -287,7 +297,7 @@ impl Nearest {
 
     /// Returns the scores of several stored vectors, as [`Nearest::score`] does for each.
     pub fn scores(&self, stored: [&[u8]; VECTORS_AT_ONCE]) -> [Option<f64>; VECTORS_AT_ONCE] {
-        let bytes = HEAD_BYTES + self.dimensions() * self.data_type.component_bytes();
+        let bytes = self.stored_bytes();
         if stored.iter().any(|vector| vector.len() != bytes) {
             return stored.map(|vector| match vector.len() == bytes {
                 true => self.score(vector),

@@ -4,8 +4,8 @@
 //! A step reads a snapshot, computes codes and lists without a lock, and commits them with the
 //! progress (`index/approximate.rs`). Changed vectors come first, then those that the task has not
 //! reached. One step of a partition runs at a time, and a step whose state is not the one that it
-//! has read is dropped. A vector that was
-//! written while a step computes has a mark with a later LSN, which the next step takes in.
+//! has read is dropped. A vector that was written while a step computes has a mark with a later
+//! LSN, which the next step takes in. Each shard of an index has a graph of its own.
 //!
 //! Promises: a step that fails changes nothing. An index that the policy no longer has loses its
 //! rows in steps. Left out: a second quantiser for an index that has grown; its codes stay those of
@@ -15,15 +15,15 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::errors::{damaged, storage_failure};
 use crate::index::approximate::{
-    ApproximateState, ChangeMark, CodeKind, Progress, VectorPlace, metric_of, quantiser_rows,
+    ApproximateState, ChangeMark, CodeKind, Progress, VectorCode, VectorPlace, metric_of,
+    quantiser_rows,
 };
-use crate::index::vectors::{VectorIndex, VectorIndexKind};
-use crate::partition::codes::VectorCodes;
+use crate::index::vectors::{Shard, VectorIndex, VectorIndexKind};
+use crate::partition::codes::{CodeChanges, VectorCodes};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::{CommitChanges, Partition, scan, wait_durable};
-use orrery_ann::{GraphEdit, Lists, Quantiser, Shape, append_list, read_list};
+use orrery_ann::{Codes, ENTRY, GraphEdit, Lists, Quantiser, Shape, append_list, read_list};
 use orrery_model::{Error, Result};
-use orrery_sql::append_components;
 use orrery_storage::{Direction, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,15 +61,26 @@ pub(crate) struct StoredLists<'a> {
     pub snapshot: &'a dyn Snapshot,
     /// The number of the index.
     pub path: PathNumber,
+    /// The shard whose graph is read.
+    pub shard: Shard,
 }
 
 impl Lists for StoredLists<'_> {
     fn neighbours(&self, node: u64) -> Result<Vec<u64>> {
-        let row = self.snapshot.get(&keys::neighbours(self.path, node));
-        match row.map_err(storage_failure)? {
+        let key = key_of_list(self.path, self.shard, node);
+        match self.snapshot.get(&key).map_err(storage_failure)? {
             None => Ok(Vec::new()),
             Some(row) => read_list(&row).ok_or_else(|| damaged("a list of neighbours")),
         }
+    }
+}
+
+/// Returns the key of the list of a node in the graph of a shard. An item is in one graph, and each
+/// graph has an entry of its own.
+fn key_of_list(path: PathNumber, shard: Shard, node: u64) -> Vec<u8> {
+    match node {
+        ENTRY => keys::neighbours_of_entry(path, node, &shard.bytes()),
+        number => keys::neighbours(path, number),
     }
 }
 
@@ -77,8 +88,8 @@ impl Lists for StoredLists<'_> {
 struct Changed {
     number: ItemNumber,
     epk_prefix: EpkPrefix,
-    /// The components; `None` if the item has no vector any more.
-    components: Option<Vec<f32>>,
+    /// The components and the shard; `None` if the item has no vector any more.
+    vector: Option<(Vec<f32>, Shard)>,
 }
 
 /// The codes and lists that a step has computed.
@@ -86,8 +97,9 @@ struct Changed {
 struct StepChanges {
     /// Marks that are removed.
     marks: Vec<ChangeMark>,
-    codes: BTreeMap<ItemNumber, Option<(EpkPrefix, Vec<u8>)>>,
-    lists: BTreeMap<ItemNumber, Vec<ItemNumber>>,
+    codes: CodeChanges,
+    /// Keys of lists, and the lists; an empty one is removed.
+    lists: BTreeMap<Vec<u8>, Vec<u64>>,
 }
 
 impl Engine {
@@ -164,8 +176,9 @@ impl Engine {
         wanted: &[&VectorIndex],
     ) -> Result<bool> {
         for row in scan(snapshot, &keys::approximate_states(), Direction::Forward) {
-            let path = keys::read_approximate_state(&row?.0).ok_or_else(|| damaged(ROW))?;
-            let state = ApproximateState::read(snapshot, path)?.ok_or_else(|| damaged(ROW))?;
+            let (key, row) = row?;
+            let path = keys::read_approximate_state(&key).ok_or_else(|| damaged(ROW))?;
+            let state = ApproximateState::of_row(&row)?;
             let paths = partition.paths(snapshot)?;
             let is_wanted = |index: &&VectorIndex| {
                 paths.find_derived(&index.text) == Some(path) && state.serves(index)
@@ -174,7 +187,7 @@ impl Engine {
                 continue;
             }
             drop(paths);
-            self.remove_rows(partition, path, state)?;
+            self.remove_rows(partition, snapshot, path, state)?;
             return Ok(true);
         }
         Ok(false)
@@ -184,32 +197,37 @@ impl Engine {
     fn remove_rows(
         &self,
         partition: &Partition,
+        snapshot: &dyn Snapshot,
         path: PathNumber,
         state: ApproximateState,
     ) -> Result<()> {
-        self.store.wait_for_compaction();
-        let mut writer = partition.lock()?;
-        let snapshot = partition.snapshot_with(writer.lsn)?;
-        let mut changes = CommitChanges {
-            counters: writer.counters,
-            may_use_reserve: true,
-            ..CommitChanges::default()
-        };
+        let mut deletes = Vec::new();
         for range in [
             keys::codes(path),
             keys::all_neighbours(path),
             keys::changed_vectors(path, 0),
             keys::quantisers(path),
         ] {
-            let left = REMOVED_PER_STEP - changes.deletes.len();
-            let rows = scan(snapshot.as_ref(), &range, Direction::Forward);
-            for row in rows.take(left) {
-                changes.deletes.push(row?.0.to_vec());
+            let left = REMOVED_PER_STEP - deletes.len();
+            for row in scan(snapshot, &range, Direction::Forward).take(left) {
+                deletes.push(row?.0.to_vec());
             }
         }
-        // Queries must not use what is left.
-        let is_last = changes.deletes.is_empty();
+        self.store.wait_for_compaction();
+        let mut writer = partition.lock()?;
+        // Writes add marks until the state is removed.
+        let latest = partition.snapshot_with(writer.lsn)?;
+        let marks = keys::changed_vectors(path, 0);
+        let mut marks = scan(latest.as_ref(), &marks, Direction::Forward);
+        let is_last = deletes.is_empty() && marks.next().transpose()?.is_none();
+        let mut changes = CommitChanges {
+            counters: writer.counters,
+            may_use_reserve: true,
+            deletes,
+            ..CommitChanges::default()
+        };
         let key = keys::approximate_state(path);
+        // Queries must not use what is left.
         match is_last {
             true => {
                 changes.deletes.push(key);
@@ -217,9 +235,8 @@ impl Engine {
             }
             false => {
                 let removing = ApproximateState {
-                    version: state.version + 1,
                     progress: Progress::Removing,
-                    ..state
+                    ..state.after_a_commit()
                 };
                 changes.puts.push((key, removing.encode()));
             }
@@ -269,6 +286,12 @@ impl LinkStep<'_> {
         if marks.is_empty() && changed.is_empty() && progress == state.progress {
             return Ok(Linked::All);
         }
+        let moved = self.moved(&codes, &changed);
+        if self.index.kind == VectorIndexKind::DiskAnn && !moved.is_empty() {
+            let changes = self.linked(&codes, &moved)?;
+            self.commit(&codes, changes, state.after_a_commit())?;
+            return Ok(Linked::Some);
+        }
         // A commit may have more marks than a step takes.
         let marks_from = match marks.last() {
             Some(last) if has_more_marks => last.lsn,
@@ -279,10 +302,9 @@ impl LinkStep<'_> {
             VectorIndexKind::QuantizedFlat | VectorIndexKind::Flat => quantised(&codes, &changed),
         };
         let next = ApproximateState {
-            version: state.version + 1,
             marks_from,
             progress,
-            ..state
+            ..state.after_a_commit()
         };
         self.commit(&codes, StepChanges { marks, ..changes }, next)?;
         Ok(Linked::Some)
@@ -366,15 +388,15 @@ impl LinkStep<'_> {
                 continue;
             }
             let vector = keys::vector(self.path, mark.epk_prefix, mark.number);
-            let vector = self.snapshot.get(&vector).map_err(storage_failure)?;
-            let components = match vector {
-                Some(vector) => Some(self.components(&vector)?),
+            let row = self.snapshot.get(&vector).map_err(storage_failure)?;
+            let vector = match row {
+                Some(row) => Some(self.read(&row)?),
                 None => None,
             };
             changed.push(Changed {
                 number: mark.number,
                 epk_prefix: mark.epk_prefix,
-                components,
+                vector,
             });
         }
         Ok((marks, changed, false))
@@ -401,57 +423,108 @@ impl LinkStep<'_> {
                 changed.push(Changed {
                     number,
                     epk_prefix,
-                    components: Some(self.components(&vector)?),
+                    vector: Some(self.read(&vector)?),
                 });
             }
         }
         Ok(Progress::Complete)
     }
 
-    fn components(&self, vector: &[u8]) -> Result<Vec<f32>> {
+    /// Reads the components of a vector and its shard from the row.
+    fn read(&self, row: &[u8]) -> Result<(Vec<f32>, Shard)> {
         let mut components = Vec::with_capacity(self.index.dimensions);
-        self.append(vector, &mut components)?;
-        Ok(components)
+        let shard = self.append(row, &mut components)?;
+        Ok((components, shard))
     }
 
-    fn append(&self, vector: &[u8], components: &mut Vec<f32>) -> Result<()> {
-        let index = self.index;
-        let appended = append_components(vector, index.data_type, index.dimensions, components);
-        appended.ok_or_else(|| damaged(ROW))
+    fn append(&self, row: &[u8], components: &mut Vec<f32>) -> Result<Shard> {
+        let shard = self.index.append(row, components);
+        shard.ok_or_else(|| damaged(ROW))
     }
 
-    /// Links changed vectors to their neighbours.
+    /// Returns the removals of those vectors that have moved to another shard. The next step, which
+    /// finds their marks again, links them there.
+    fn moved(&self, codes: &VectorCodes, changed: &[Changed]) -> Vec<Changed> {
+        let known = codes.read();
+        let mut moved = Vec::new();
+        for one in changed {
+            if let Some((_, shard)) = &one.vector
+                && known.shard_of(one.number).is_some_and(|old| old != *shard)
+            {
+                moved.push(Changed {
+                    vector: None,
+                    ..*one
+                });
+            }
+        }
+        moved
+    }
+
+    /// Links changed vectors to their neighbours, in the graphs of their shards.
     fn linked(&self, codes: &VectorCodes, changed: &[Changed]) -> Result<StepChanges> {
+        let known = codes.read();
+        let mut by_shard: BTreeMap<Shard, Vec<&Changed>> = BTreeMap::new();
+        for one in changed {
+            let shard = match &one.vector {
+                Some((_, shard)) => Some(*shard),
+                None => known.shard_of(one.number),
+            };
+            // An item without a vector and without a code is in no graph.
+            if let Some(shard) = shard {
+                by_shard.entry(shard).or_default().push(one);
+            }
+        }
+        let mut changes = StepChanges::default();
+        for (shard, changed) in by_shard {
+            let known = known.of_shard(shard);
+            self.link_in_shard(shard, &codes.quantiser, known, &changed, &mut changes)?;
+        }
+        Ok(changes)
+    }
+
+    /// Links changed vectors of one shard.
+    fn link_in_shard(
+        &self,
+        shard: Shard,
+        quantiser: &Quantiser,
+        known: &Codes,
+        changed: &[&Changed],
+        changes: &mut StepChanges,
+    ) -> Result<()> {
         let lists = StoredLists {
             snapshot: self.snapshot,
             path: self.path,
+            shard,
         };
         let shape = Shape {
             degree: DEGREE,
             build_list_size: self.index.build_list_size,
         };
-        let known = codes.read();
-        let mut edit = GraphEdit::new(&codes.quantiser, &known, &lists, shape);
+        let mut edit = GraphEdit::new(quantiser, known, &lists, shape);
         let mut prefixes = BTreeMap::new();
         for one in changed {
             prefixes.insert(one.number, one.epk_prefix);
-            match &one.components {
-                Some(components) => edit.link(one.number, components)?,
+            match &one.vector {
+                Some((components, _)) => edit.link(one.number, components)?,
                 None => edit.unlink(one.number)?,
             }
         }
         let edited = edit.into_changes();
-        let mut changes = StepChanges {
-            lists: edited.lists,
-            ..StepChanges::default()
-        };
+        for (node, list) in edited.lists {
+            let key = key_of_list(self.path, shard, node);
+            changes.lists.insert(key, list);
+        }
         for (number, code) in edited.codes {
             // Only the vectors of this step have new codes.
             let epk_prefix = prefixes.get(&number).copied().unwrap_or_default();
-            let code = code.map(|code| (epk_prefix, code));
+            let code = code.map(|code| VectorCode {
+                epk_prefix,
+                shard,
+                code,
+            });
             changes.codes.insert(number, code);
         }
-        Ok(changes)
+        Ok(())
     }
 
     /// Commits a step. The codes in memory follow before the commit is durable, so that no reader
@@ -477,15 +550,11 @@ impl LinkStep<'_> {
         for (number, code) in &step.codes {
             let key = keys::code(self.path, *number);
             match code {
-                Some((epk_prefix, code)) => {
-                    let value = [&epk_prefix[..], &code[..]].concat();
-                    changes.puts.push((key, value));
-                }
+                Some(code) => changes.puts.push((key, code.encode())),
                 None => changes.deletes.push(key),
             }
         }
-        for (number, list) in &step.lists {
-            let key = keys::neighbours(self.path, *number);
+        for (key, list) in step.lists {
             match &list[..] {
                 [] => changes.deletes.push(key),
                 list => {
@@ -514,9 +583,10 @@ impl LinkStep<'_> {
 fn quantised(codes: &VectorCodes, changed: &[Changed]) -> StepChanges {
     let mut changes = StepChanges::default();
     for one in changed {
-        let code = one.components.as_ref().map(|components| {
-            let code = codes.quantiser.encode(components);
-            (one.epk_prefix, code)
+        let code = one.vector.as_ref().map(|(components, shard)| VectorCode {
+            epk_prefix: one.epk_prefix,
+            shard: *shard,
+            code: codes.quantiser.encode(components),
         });
         changes.codes.insert(one.number, code);
     }

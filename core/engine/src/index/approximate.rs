@@ -21,7 +21,7 @@
 //! anew in the successors.
 
 use crate::errors::{damaged, storage_failure};
-use crate::index::vectors::{VectorIndex, VectorIndexKind};
+use crate::index::vectors::{Shard, VectorIndex, VectorIndexKind};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
 use orrery_ann::Quantiser;
@@ -139,6 +139,14 @@ impl ApproximateState {
         })
     }
 
+    /// Returns the state after one more commit of the task.
+    pub(crate) fn after_a_commit(self) -> Self {
+        ApproximateState {
+            version: self.version + 1,
+            ..self
+        }
+    }
+
     /// Returns true if the codes are those that an index has now.
     pub(crate) fn serves(&self, index: &VectorIndex) -> bool {
         self.codes == CodeKind::of(index) && self.progress != Progress::Removing
@@ -152,8 +160,16 @@ impl ApproximateState {
         let row = snapshot.get(&keys::approximate_state(path));
         match row.map_err(storage_failure)? {
             None => Ok(None),
-            Some(row) => Self::decode(&row).map(Some).ok_or_else(|| damaged(ROW)),
+            Some(row) => Self::of_row(&row).map(Some),
         }
+    }
+
+    /// Reads the value of the row of a state.
+    ///
+    /// # Errors
+    /// 500 for a damaged row.
+    pub(crate) fn of_row(row: &[u8]) -> Result<Self> {
+        Self::decode(row).ok_or_else(|| damaged(ROW))
     }
 }
 
@@ -180,13 +196,39 @@ pub(crate) fn read_quantiser(snapshot: &dyn Snapshot, path: PathNumber) -> Resul
     Quantiser::from_bytes(&bytes).ok_or_else(|| damaged(ROW))
 }
 
-/// Reads EPK prefix and code from the value of the row of a code.
-///
-/// # Errors
-/// 500 for a damaged row.
-pub(crate) fn read_code(row: &[u8]) -> Result<(EpkPrefix, &[u8])> {
-    let (epk_prefix, code) = row.split_first_chunk().ok_or_else(|| damaged(ROW))?;
-    Ok((*epk_prefix, code))
+/// The code of a vector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VectorCode {
+    /// The EPK prefix of the item.
+    pub epk_prefix: EpkPrefix,
+    /// The shard in whose graph the vector is.
+    pub shard: Shard,
+    /// The quantised vector.
+    pub code: Vec<u8>,
+}
+
+impl VectorCode {
+    /// Returns the value of the row.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        [&self.epk_prefix[..], &self.code, &self.shard.bytes()].concat()
+    }
+
+    /// Reads the value of the row of a code of so many bytes.
+    ///
+    /// # Errors
+    /// 500 for a damaged row.
+    pub(crate) fn read(row: &[u8], code_bytes: usize) -> Result<Self> {
+        let decoded = || {
+            let (epk_prefix, rest) = row.split_first_chunk()?;
+            let (code, shard) = rest.split_at_checked(code_bytes)?;
+            Some(VectorCode {
+                epk_prefix: *epk_prefix,
+                shard: Shard::read(shard)?,
+                code: code.to_vec(),
+            })
+        };
+        decoded().ok_or_else(|| damaged(ROW))
+    }
 }
 
 /// The mark of a vector that a commit has changed.
@@ -252,6 +294,17 @@ mod tests {
             for end in 0..row.len() {
                 assert_eq!(ApproximateState::decode(&row[..end]), None);
             }
+        }
+        for shard in [Shard::ONLY, Shard::of_value(None)] {
+            let code = VectorCode {
+                epk_prefix: *b"abcdefgh",
+                shard,
+                code: vec![1, 2, 3],
+            };
+            let row = code.encode();
+            assert_eq!(VectorCode::read(&row, 3).ok(), Some(code));
+            assert!(VectorCode::read(&row, 4).is_err());
+            assert!(VectorCode::read(&row[..row.len() - 1], 3).is_err());
         }
         assert!(ChangeMark::read(b"\x23", b"").is_err());
         let mark = ChangeMark::read(&keys::changed_vector(1, 4, 8), b"abcdefgh").expect("a mark");

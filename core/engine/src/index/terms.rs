@@ -91,7 +91,7 @@ impl Terms {
             }
         }
         for index in policy.stored_vectors() {
-            if let Some(vector) = index.vector_of(item) {
+            if let Some(vector) = index.row_of(item, &ts_value) {
                 let path = paths.derived(&index.text);
                 let digest = murmur3_128(&vector).to_vec();
                 terms.set_units(path, Some(digest), index.units());

@@ -4,15 +4,26 @@
 //! VectorDistance reads them in place of the items. The rows of one logical partition lie side by
 //! side (`partition/keys.rs`).
 //!
+//! An index with a `vectorIndexShardKey` divides the vectors by the value at another path: each row
+//! ends with the shard of the item, so a change of either value changes the row.
+//!
+//! ```text
+//! vector (core/sql)   shard·8 (with a shard key)
+//! ```
+//!
 //! Promises: an item has a row if and only if its value is a vector of the dimensions and the data
 //! type of the policy; the distance of any other value to such a vector is undefined. Left out:
 //! quantised vectors and graphs (`approximate.rs`).
 
 use super::composite::value_at;
 use super::paths::Step;
-use super::policy::SearchIndex;
+use super::policy::{SearchIndex, names_of};
+use super::value;
+use orrery_model::partition_key::murmur3_128;
 use orrery_model::{Json, Object, object};
-use orrery_sql::{DataType, DistanceFunction, stored_vector};
+use orrery_sql::{
+    DataType, DistanceFunction, append_components, stored_vector, stored_vector_bytes,
+};
 
 /// Bytes of a stored vector that count as one index entry in the charge of a write. The service's
 /// documentation has about 35 RU for an item with 1,536 components of four bytes and an index of
@@ -39,6 +50,42 @@ pub(crate) enum VectorIndexKind {
     DiskAnn,
 }
 
+/// A part of an index with a `vectorIndexShardKey`: the vectors of the items with one value at its
+/// path. An index without a shard key has only the shard [`Shard::ONLY`]. Two values may have the
+/// same shard, so a query tests its condition on the items of a shard as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Shard(u64);
+
+impl Shard {
+    /// The shard of an index without a shard key.
+    pub(crate) const ONLY: Shard = Shard(0);
+
+    /// Returns the shard of the items with a value, `None` for those without one.
+    pub(crate) fn of_value(value: Option<&Json>) -> Shard {
+        let bytes = value.map(|value| value::encode(value).bytes);
+        let digest = murmur3_128(&bytes.unwrap_or_default());
+        let hash = digest.first_chunk().copied().unwrap_or_default();
+        // The number 0 stands for no shard key.
+        Shard(u64::from_be_bytes(hash).max(1))
+    }
+
+    /// Returns the bytes of the shard in a row; none for [`Shard::ONLY`].
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        match self {
+            Shard::ONLY => Vec::new(),
+            Shard(hash) => hash.to_be_bytes().to_vec(),
+        }
+    }
+
+    /// Reads the bytes of a shard. Returns `None` for other bytes.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Shard> {
+        match bytes {
+            [] => Some(Shard::ONLY),
+            bytes => Some(Shard(u64::from_be_bytes(bytes.try_into().ok()?))),
+        }
+    }
+}
+
 /// A vector index.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct VectorIndex {
@@ -56,8 +103,10 @@ pub(crate) struct VectorIndex {
     pub code_bytes: usize,
     /// The number of candidates from which a vector of a graph gets its neighbours.
     pub build_list_size: usize,
-    /// Name of the index in the dictionary of paths. Rows of different data types or dimensions are
-    /// different rows, so the name has both.
+    /// The path whose values divide the vectors, if there is one.
+    pub shard_path: Option<Vec<Step>>,
+    /// Name of the index in the dictionary of paths. Rows of different data types, dimensions or
+    /// shard keys are different rows, so the name has these.
     pub text: String,
 }
 
@@ -65,6 +114,31 @@ impl VectorIndex {
     /// Returns the index of an entry of `vectorIndexes` over vectors of a data type, a number of
     /// dimensions and a distance function.
     pub(crate) fn of(
+        entry: &SearchIndex,
+        data_type: DataType,
+        dimensions: usize,
+        function: DistanceFunction,
+    ) -> Self {
+        let shard_key = entry.body.get("vectorIndexShardKey");
+        let shard_key = shard_key.and_then(|paths| paths.as_array()?.first()?.as_str());
+        let index = Self::without_shards(entry, data_type, dimensions, function);
+        match shard_key {
+            Some(path) if index.kind != VectorIndexKind::Flat => index.with_shards_by(path),
+            _ => index,
+        }
+    }
+
+    /// Returns the index with the shards of a path.
+    fn with_shards_by(self, path: &str) -> Self {
+        let names = names_of(path).unwrap_or_default();
+        VectorIndex {
+            shard_path: Some(names.into_iter().map(Step::Name).collect()),
+            text: format!("{} by {path}", self.text),
+            ..self
+        }
+    }
+
+    fn without_shards(
         entry: &SearchIndex,
         data_type: DataType,
         dimensions: usize,
@@ -88,6 +162,7 @@ impl VectorIndex {
             function,
             code_bytes: number("quantizationByteSize", code_bytes),
             build_list_size: number("indexingSearchListSize", BUILD_LIST_SIZE),
+            shard_path: None,
             text: format!("vector {} {} {dimensions}", entry.path, data_type.name()),
         }
     }
@@ -98,11 +173,13 @@ impl VectorIndex {
             "dataType" => self.data_type.name(),
             "dimensions" => self.dimensions as u64,
             "distanceFunction" => self.function.name(),
+            "hasShards" => self.shard_path.is_some(),
         })
     }
 
     /// Reads the index of an entry of `vectorIndexes` from a record of the catalog. Returns `None`
-    /// for a damaged record. Records of before lack the distance function.
+    /// for a damaged record. Records of before lack the distance function, or the shards: their rows
+    /// have none.
     pub(crate) fn from_record(entry: &SearchIndex, record: &Json) -> Option<Self> {
         let data_type = DataType::parse(record.get("dataType")?.as_str()?)?;
         let dimensions = usize::try_from(record.get("dimensions")?.as_i64()?).ok()?;
@@ -110,14 +187,40 @@ impl VectorIndex {
             None => DistanceFunction::Cosine,
             Some(function) => DistanceFunction::parse(function.as_str()?)?,
         };
-        Some(Self::of(entry, data_type, dimensions, function))
+        let index_of = match record.get("hasShards").and_then(Json::as_bool) {
+            Some(true) => Self::of,
+            _ => Self::without_shards,
+        };
+        Some(index_of(entry, data_type, dimensions, function))
     }
 
-    /// Returns the stored vector of an item, if the item has one.
-    pub(crate) fn vector_of(&self, item: &Object) -> Option<Vec<u8>> {
+    /// Returns the row of an item, if the item has a vector.
+    pub(crate) fn row_of(&self, item: &Object, ts: &Json) -> Option<Vec<u8>> {
         // A path of a vector policy that begins with `_ts` names no vector.
         let value = value_at(&self.path, item, &Json::Null)?;
-        stored_vector(value, self.data_type, self.dimensions)
+        let mut row = stored_vector(value, self.data_type, self.dimensions)?;
+        if let Some(path) = &self.shard_path {
+            let shard = Shard::of_value(value_at(path, item, ts));
+            row.extend_from_slice(&shard.bytes());
+        }
+        Some(row)
+    }
+
+    /// Appends the components of the vector in a row. Returns the shard, or `None` for a damaged
+    /// row.
+    pub(crate) fn append(&self, row: &[u8], components: &mut Vec<f32>) -> Option<Shard> {
+        let vector = row.get(..self.stored_bytes())?;
+        append_components(vector, self.data_type, self.dimensions, components)?;
+        self.shard_of_row(row)
+    }
+
+    /// Returns the shard in a row, or `None` for a damaged row.
+    pub(crate) fn shard_of_row(&self, row: &[u8]) -> Option<Shard> {
+        Shard::read(row.get(self.stored_bytes()..)?)
+    }
+
+    fn stored_bytes(&self) -> usize {
+        stored_vector_bytes(self.data_type, self.dimensions)
     }
 
     /// Returns the units that a write is charged for a vector.

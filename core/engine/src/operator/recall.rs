@@ -17,7 +17,6 @@ use crate::request::{PageRequest, QueryRequest, Scope};
 use crate::{CrossPartitionQueries, Engine};
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Kind, Result};
-use orrery_sql::append_components;
 use orrery_storage::{Direction, Snapshot};
 
 /// Rows of a query: the nearest vectors that are looked for.
@@ -212,8 +211,8 @@ fn sampled(container: &Container, index: &VectorIndex, sample: u64) -> Result<Ve
             };
             from = u128::from(number) + 1;
             let mut components = Vec::with_capacity(index.dimensions);
-            append_components(&stored, index.data_type, index.dimensions, &mut components)
-                .ok_or_else(|| damaged("a vector"))?;
+            let shard = index.append(&stored, &mut components);
+            shard.ok_or_else(|| damaged("a vector"))?;
             vectors.push(SampledVector {
                 partition: partition.id,
                 components,

@@ -382,7 +382,7 @@ impl VectorPart<'_> {
         let vectors = figures.entries;
         let marks = self.count(&keys::changed_vectors(path, state.marks_from), figures)?;
         let codes = match (self.partition.kept_codes(path, state), state.progress) {
-            (Some(codes), _) => codes,
+            (Some(codes), _) => codes.read().len() as u64,
             (None, Progress::From(place)) => self.codes_before(place, path, figures)?,
             // Vectors that the task has not seen have marks, and so have those that are gone.
             (None, Progress::Complete | Progress::Removing) => vectors,

@@ -1,8 +1,8 @@
 //! The quantised vectors of a partition in memory, which queries compare.
 //!
 //! The codes of an index are read once, when the first query or the task that makes them asks, and
-//! then follow the commits of that task (`index/approximate.rs`). A process that does not own the
-//! partition reads them again when the state of a snapshot is newer.
+//! then follow the commits of that task (`index/approximate.rs`). A replica of a region reads them
+//! again when the state of a snapshot is newer. Each shard of an index has codes of its own.
 //!
 //! Promises: the codes are at least as new as the state that the caller has read. They may be
 //! newer: the task takes its changes in before its commit is durable. Left out: the lists of
@@ -10,7 +10,8 @@
 
 use super::{Partition, scan};
 use crate::errors::damaged;
-use crate::index::approximate::{ApproximateState, read_code, read_quantiser};
+use crate::index::approximate::{ApproximateState, VectorCode, read_quantiser};
+use crate::index::vectors::Shard;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::size_limits::ApproximateSearch;
 use orrery_ann::{Codes, Quantiser};
@@ -27,6 +28,12 @@ const PREFIX_BYTES: usize = size_of::<EpkPrefix>();
 /// Bytes of memory of a code beside its record: its node, and an entry in a hash table that is
 /// half empty.
 const OVERHEAD_BYTES: u64 = 56;
+/// Bytes of memory of a code for its shard.
+const SHARD_BYTES: u64 = 40;
+/// Bytes of memory of a shard beside its codes.
+const BYTES_PER_SHARD: u64 = 512;
+/// Codes that are read between two checks of time and memory.
+const CODES_PER_CHECK: usize = 4_096;
 
 /// The quantised vectors of an index in memory.
 pub(crate) struct VectorCodes {
@@ -53,18 +60,106 @@ impl Memory {
 /// Codes after a number of commits of the task.
 struct Versioned {
     version: u64,
-    codes: Codes,
+    codes: ShardedCodes,
 }
 
 /// The codes, locked for reading.
 pub(crate) struct CodesRef<'a>(RwLockReadGuard<'a, Versioned>);
 
 impl std::ops::Deref for CodesRef<'_> {
-    type Target = Codes;
-    fn deref(&self) -> &Codes {
+    type Target = ShardedCodes;
+    fn deref(&self) -> &ShardedCodes {
         &self.0.codes
     }
 }
+
+/// The codes of each shard of an index.
+pub(crate) struct ShardedCodes {
+    code_bytes: usize,
+    shards: HashMap<Shard, Codes>,
+    /// The shards of the items; those in [`Shard::ONLY`] are left out.
+    shard_of: HashMap<ItemNumber, Shard>,
+    /// The codes of a shard that has none.
+    none: Codes,
+}
+
+impl ShardedCodes {
+    fn new(code_bytes: usize) -> Self {
+        ShardedCodes {
+            code_bytes,
+            shards: HashMap::new(),
+            shard_of: HashMap::new(),
+            none: Codes::new(code_bytes + PREFIX_BYTES),
+        }
+    }
+
+    /// Returns the codes of a shard.
+    pub(crate) fn of_shard(&self, shard: Shard) -> &Codes {
+        self.shards.get(&shard).unwrap_or(&self.none)
+    }
+
+    /// Returns the codes of all shards that have some.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Shard, &Codes)> {
+        self.shards.iter().map(|(shard, codes)| (*shard, codes))
+    }
+
+    /// Returns the shard of an item that has a code.
+    pub(crate) fn shard_of(&self, number: ItemNumber) -> Option<Shard> {
+        let shard = self.shard_of.get(&number).copied();
+        let shard = shard.unwrap_or(Shard::ONLY);
+        self.of_shard(shard).get(number).map(|_| shard)
+    }
+
+    /// Returns the record of an item: its code and its EPK prefix.
+    pub(crate) fn get(&self, number: ItemNumber) -> Option<&[u8]> {
+        let shard = self.shard_of.get(&number).copied();
+        self.of_shard(shard.unwrap_or(Shard::ONLY)).get(number)
+    }
+
+    /// Returns the number of codes.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.values().map(Codes::len).sum()
+    }
+
+    fn insert(&mut self, number: ItemNumber, code: &VectorCode) {
+        if self.shard_of(number).is_some_and(|old| old != code.shard) {
+            self.remove(number);
+        }
+        if code.shard != Shard::ONLY {
+            self.shard_of.insert(number, code.shard);
+        }
+        let record = [&code.code[..], &code.epk_prefix].concat();
+        let record_bytes = self.code_bytes + PREFIX_BYTES;
+        let codes = self.shards.entry(code.shard);
+        let codes = codes.or_insert_with(|| Codes::new(record_bytes));
+        codes.insert(number, &record);
+    }
+
+    fn remove(&mut self, number: ItemNumber) {
+        let shard = self.shard_of.remove(&number).unwrap_or(Shard::ONLY);
+        if let Some(codes) = self.shards.get_mut(&shard) {
+            codes.remove(number);
+            if codes.is_empty() {
+                self.shards.remove(&shard);
+            }
+        }
+    }
+
+    /// Returns about how many bytes of memory the codes take with so many more.
+    fn memory_with(&self, more: usize) -> u64 {
+        let shards = self.shards.len() as u64;
+        let with_shard = match self.shard_of.is_empty() {
+            true => 0,
+            false => self.shard_of.len() + more,
+        };
+        memory_of(self.len() + more, self.code_bytes)
+            + with_shard as u64 * SHARD_BYTES
+            + shards * BYTES_PER_SHARD
+    }
+}
+
+/// Codes that have changed, by item; `None` for those that are removed.
+pub(crate) type CodeChanges = BTreeMap<ItemNumber, Option<VectorCode>>;
 
 /// The quantised vectors of all indexes of a partition.
 #[derive(Default)]
@@ -81,24 +176,17 @@ impl VectorCodes {
         self.began == state.began && read(&self.codes).version >= state.version
     }
 
-    /// Takes in what a commit of the task changes: codes with their EPK prefixes, or `None` for
-    /// codes that are removed.
-    pub(crate) fn take_in(
-        &self,
-        version: u64,
-        changes: &BTreeMap<ItemNumber, Option<(EpkPrefix, Vec<u8>)>>,
-    ) {
+    /// Takes in what a commit of the task changes: codes, or `None` for codes that are removed.
+    pub(crate) fn take_in(&self, version: u64, changes: &CodeChanges) {
         let mut versioned = write(&self.codes);
         versioned.version = version;
         for (number, change) in changes {
             match change {
-                Some((epk_prefix, code)) => {
-                    versioned.codes.insert(*number, &record(*epk_prefix, code));
-                }
+                Some(code) => versioned.codes.insert(*number, code),
                 None => versioned.codes.remove(*number),
             }
         }
-        let bytes = memory_of(versioned.codes.len(), self.quantiser.code_bytes());
+        let bytes = versioned.codes.memory_with(0);
         // The codes that are there stay, if the memory is short: those of a partition that is
         // opened later are not read then.
         let _ = lock(&self.memory).grow_to(bytes);
@@ -114,10 +202,6 @@ impl fmt::Debug for VectorCodes {
 /// Returns the EPK prefix in the record of a code.
 pub(crate) fn prefix_in_record(record: &[u8]) -> EpkPrefix {
     record.last_chunk().copied().unwrap_or_default()
-}
-
-fn record(epk_prefix: EpkPrefix, code: &[u8]) -> Vec<u8> {
-    [code, &epk_prefix[..]].concat()
 }
 
 fn memory_of(codes: usize, code_bytes: usize) -> u64 {
@@ -139,11 +223,9 @@ impl Partition {
         search: &ApproximateSearch,
         end_point: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Arc<VectorCodes>>> {
-        let kept = lock(&self.codes.0).get(&path).map(Arc::clone);
-        if let Some(codes) = kept
-            && codes.serves(state)
-        {
-            return Ok(Some(codes));
+        let kept = self.kept_codes(path, state);
+        if kept.is_some() {
+            return Ok(kept);
         }
         // Not locked here, so that one slow reader does not keep the others.
         let loaded = load(snapshot, path, state, search, end_point)?;
@@ -157,14 +239,14 @@ impl Partition {
         Ok(loaded)
     }
 
-    /// Returns the number of codes of an index whose state in a snapshot is `state`, if they are in
-    /// memory and no other thread reads them from the store now.
-    pub(crate) fn kept_codes(&self, path: PathNumber, state: &ApproximateState) -> Option<u64> {
-        let kept = self.codes.0.try_lock().ok()?;
-        let codes = kept.get(&path)?;
-        let versioned = read(&codes.codes);
-        let is_current = codes.began == state.began && versioned.version >= state.version;
-        is_current.then(|| versioned.codes.len() as u64)
+    /// Returns the codes of an index whose state in a snapshot is `state`, if they are in memory.
+    pub(crate) fn kept_codes(
+        &self,
+        path: PathNumber,
+        state: &ApproximateState,
+    ) -> Option<Arc<VectorCodes>> {
+        let kept = lock(&self.codes.0).get(&path).map(Arc::clone);
+        kept.filter(|codes| codes.serves(state))
     }
 
     /// Forgets the codes of all indexes, which another process changes from now on, or whose last
@@ -193,21 +275,20 @@ fn load(
     if !memory.grow_to(memory_of(expected, code_bytes)) {
         return Ok(None);
     }
-    let mut codes = Codes::new(code_bytes + PREFIX_BYTES);
+    let mut codes = ShardedCodes::new(code_bytes);
+    let mut read = 0_usize;
     for row in scan(snapshot, &keys::codes(path), Direction::Forward) {
         let (key, value) = row?;
         let number = keys::read_vector_number(&key).ok_or_else(|| damaged("a code"))?;
-        let (epk_prefix, code) = read_code(&value)?;
-        if code.len() != code_bytes {
-            return Err(damaged("a code"));
-        }
-        if codes.len().is_multiple_of(4_096) {
+        let code = VectorCode::read(&value, code_bytes)?;
+        if read.is_multiple_of(CODES_PER_CHECK) {
             end_point()?;
-            if !memory.grow_to(memory_of(codes.len() + 4_096, code_bytes)) {
+            if !memory.grow_to(codes.memory_with(CODES_PER_CHECK)) {
                 return Ok(None);
             }
         }
-        codes.insert(number, &record(epk_prefix, code));
+        read += 1;
+        codes.insert(number, &code);
     }
     Ok(Some(Arc::new(VectorCodes {
         began: state.began,

@@ -22,6 +22,7 @@
 //! 20   path·4 prefix·8 number·8              vector of an item (index/vectors.rs)
 //! 21   path·4 number·8                       prefix·8 code   quantised vector
 //! 22   path·4 number·8                       neighbours      list of a graph of vectors
+//! 22   path·4 entry·8 shard                  neighbours      list of the entry of a graph
 //! 23   path·4 lsn·8 number·8                 prefix·8        vector that a commit has changed
 //! 24   00 path·4                             state           of quantised vectors and graph
 //! 24   01 path·4 chunk·4                     quantiser       (index/approximate.rs)
@@ -356,6 +357,14 @@ pub(crate) fn codes(path: PathNumber) -> (Vec<u8>, Vec<u8>) {
 /// Returns the key of the list of neighbours of a vector.
 pub(crate) fn neighbours(path: PathNumber, number: ItemNumber) -> Vec<u8> {
     key(NEIGHBOURS, &[&path.to_be_bytes(), &number.to_be_bytes()])
+}
+
+/// Returns the key of the list of the entry of a graph. The entry has the number `entry` in the
+/// graphs of all shards, and `shard` has the bytes of the shard.
+pub(crate) fn neighbours_of_entry(path: PathNumber, entry: u64, shard: &[u8]) -> Vec<u8> {
+    let mut key = neighbours(path, entry);
+    key.extend_from_slice(shard);
+    key
 }
 
 /// Returns the range of the lists of neighbours of an index.

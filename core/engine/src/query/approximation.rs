@@ -17,6 +17,7 @@
 //! Left out: an answer that is complete. An item whose code is far from the query may be missed, as
 //! with the service, and so may one that was deleted after the snapshot.
 
+use super::condition::{conjuncts, steps};
 use super::index_view::IndexView;
 use super::lookup::PlannedLookup;
 use super::partition_query::PartitionQuery;
@@ -24,13 +25,14 @@ use super::posting::damaged_row;
 use super::score_walk::{ScoredEntries, Vectors};
 use crate::background::StoredLists;
 use crate::index::approximate::{ApproximateState, ChangeMark, Progress};
-use crate::index::vectors::VectorIndexKind;
+use crate::index::paths::Step;
+use crate::index::vectors::{Shard, VectorIndex, VectorIndexKind};
 use crate::partition::codes::{VectorCodes, prefix_in_record};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::{scan, scan_keys};
-use orrery_ann::GraphView;
+use orrery_ann::{Codes, GraphView};
 use orrery_model::{Kind, Result};
-use orrery_sql::{Nearest, SearchEffort};
+use orrery_sql::{Condition, Nearest, SearchEffort, Test};
 use orrery_storage::{Direction, Snapshot};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -46,7 +48,10 @@ const GROWTH: u64 = 4;
 /// looks behind its last row needs no other round.
 const RETURNED_PER_ROW: usize = 2;
 /// Codes that are compared in the time in which a search in a graph reads a list.
-const CODES_PER_LIST: usize = 250;
+const CODES_PER_LIST: u64 = 250;
+/// Vectors from which on an index is approximate, for each code that is compared in that time, if
+/// the index of a test has few vectors.
+const FROM_PER_CODE: u64 = 40;
 /// The largest number of candidates of a search in a graph. For more all codes are compared.
 const LIST_SIZE_MAX: usize = 4_096;
 /// Vectors for each one that has changed, below which all vectors are compared.
@@ -68,6 +73,10 @@ pub(crate) struct Approximation {
     effort: SearchEffort,
     /// The round that is the first one.
     pub(super) first_round: u32,
+    /// The shards that are searched, if these are not all.
+    shards: Option<Vec<Shard>>,
+    /// Vectors of these shards.
+    searched: u64,
     /// The items whose codes are compared one by one, if these are not all.
     among: Option<Among>,
 }
@@ -93,10 +102,18 @@ pub(super) struct Effort {
     pub returned: usize,
 }
 
+/// The items whose codes are nearest.
+#[derive(Default)]
+struct NearestItems {
+    items: Vec<(ItemNumber, EpkPrefix)>,
+    /// True if a graph has been searched, and not all codes have been compared.
+    is_of_graph: bool,
+}
+
 /// The candidates of a round that the index has proposed and that have been compared.
 pub(super) struct Proposed {
     numbers: BTreeSet<ItemNumber>,
-    /// True if the index has no other vectors in the scope of the query.
+    /// True if the index knows no other vectors in the scope of the query.
     pub is_complete: bool,
 }
 
@@ -150,6 +167,19 @@ impl Approximation {
             Err(error) if error.kind() == Kind::DataDamaged => return Ok(None),
             Err(error) => return Err(error),
         };
+        let shards = shards_of(query, snapshot, index, path)?;
+        let searched = match &shards {
+            None => vectors,
+            Some(shards) => {
+                let codes = codes.read();
+                let of_shard = |shard: &Shard| codes.of_shard(*shard).len() as u64;
+                shards.iter().map(of_shard).sum()
+            }
+        };
+        let among = match query.key {
+            Some(_) if shards.is_none() => Some(Among::Key),
+            _ => None,
+        };
         let approximation = Approximation {
             codes,
             state,
@@ -159,7 +189,9 @@ impl Approximation {
             vectors,
             effort: nearest.effort,
             first_round: 0,
-            among: query.key.map(|_| Among::Key),
+            shards,
+            searched,
+            among,
         };
         Ok(approximation.effort(0).is_some().then_some(approximation))
     }
@@ -186,6 +218,11 @@ impl Approximation {
         })
     }
 
+    /// Returns the number of vectors among which candidates are searched.
+    pub(super) fn searched(&self) -> u64 {
+        self.searched
+    }
+
     /// Compares the codes of the matches of a lookup, in place of all codes or a graph.
     pub(super) fn compare_matches_of(&mut self, lookup: PlannedLookup) {
         self.among = Some(Among::Lookup(Box::new(lookup)));
@@ -194,7 +231,7 @@ impl Approximation {
     /// Begins with the round that returns enough candidates for a query whose condition holds for
     /// `matches` items.
     pub(super) fn expect_matches(&mut self, matches: u64) {
-        let rows = self.rows.saturating_mul(self.vectors) / matches.max(1);
+        let rows = self.rows.saturating_mul(self.searched) / matches.max(1);
         while self
             .effort(self.first_round)
             .is_some_and(|effort| (effort.returned as u64) < rows)
@@ -225,22 +262,22 @@ impl Approximation {
         entries: &mut ScoredEntries,
     ) -> Result<Proposed> {
         let nearest = vectors.nearest();
-        let (found, is_complete) = match self.items_among(snapshot, query)? {
-            Some(items) => {
-                let found = self.nearest_among(items, effort, nearest, entries);
-                let is_complete = found.len() < effort.compared;
-                (found, is_complete)
-            }
-            None => (
-                self.nearest_codes(effort, snapshot, nearest, entries)?,
-                false,
-            ),
+        let found = match self.items_among(snapshot, query)? {
+            Some(items) => self.nearest_among(items, effort, nearest, entries),
+            None => self.nearest_codes(effort, snapshot, query, nearest, entries)?,
         };
+        // A search in a graph always finds some, and may miss others.
+        let has_all = self.among.is_some() || self.shards.is_some();
+        let is_complete = has_all && !found.is_of_graph && found.items.len() < effort.compared;
+        let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
         let mut numbers = BTreeSet::new();
-        let mut candidates: Vec<(EpkPrefix, ItemNumber)> = Vec::with_capacity(found.len());
-        for (number, epk_prefix) in found {
-            numbers.insert(number);
-            candidates.push((epk_prefix, number));
+        let mut candidates: Vec<(EpkPrefix, ItemNumber)> = Vec::with_capacity(found.items.len());
+        for (number, epk_prefix) in found.items {
+            // Two partition keys may have one shard.
+            if scope.is_none_or(|scope| scope == epk_prefix) {
+                numbers.insert(number);
+                candidates.push((epk_prefix, number));
+            }
         }
         vectors.read_some(snapshot, self.path, &candidates, query, entries)?;
         Ok(Proposed {
@@ -318,41 +355,58 @@ impl Approximation {
         &self,
         effort: Effort,
         snapshot: &dyn Snapshot,
+        query: &PartitionQuery<'_>,
         nearest: &Nearest,
         entries: &mut ScoredEntries,
-    ) -> Result<Vec<(ItemNumber, EpkPrefix)>> {
+    ) -> Result<NearestItems> {
         let vector = nearest.components();
         let quantiser = &self.codes.quantiser;
         let code_bytes = quantiser.code_bytes() as u64;
-        let codes = self.codes.read();
+        let distances = quantiser.distances(&vector);
         let list_size = effort.list_size.max(effort.compared);
-        let is_graph_cheaper = codes.len() / CODES_PER_LIST >= list_size;
-        let nodes = if self.has_graph && is_graph_cheaper && list_size <= LIST_SIZE_MAX {
-            let lists = StoredLists {
-                snapshot,
-                path: self.path,
-            };
-            let graph = GraphView {
-                quantiser,
-                codes: &codes,
-                lists: &lists,
-            };
-            let found = graph.search(&vector, list_size)?;
-            entries.vectors += found.compared;
-            entries.vector_bytes += found.compared * code_bytes;
-            found.nodes
-        } else {
-            entries.vectors += codes.len() as u64;
-            entries.vector_bytes += codes.len() as u64 * code_bytes;
-            let distances = quantiser.distances(&vector);
-            // No check point while the codes are locked: another page would wait for the task that
-            // changes them, and this one for the turn of that page.
-            codes.nearest(&distances, effort.compared, &mut || Ok(()))?
+        let codes_per_list = (query.approximate.from / FROM_PER_CODE).clamp(1, CODES_PER_LIST);
+        let codes = self.codes.read();
+        let shards: Vec<(Shard, &Codes)> = match &self.shards {
+            None => codes.all().collect(),
+            Some(shards) => {
+                let of_shard = |shard: &Shard| (*shard, codes.of_shard(*shard));
+                shards.iter().map(of_shard).collect()
+            }
         };
-        let mut found = Vec::with_capacity(effort.compared.min(nodes.len()));
+        let mut found = NearestItems::default();
+        let mut nodes: Vec<(f32, u64)> = Vec::new();
+        for (shard, codes) in &shards {
+            let is_graph_cheaper = codes.len() as u64 / codes_per_list >= list_size as u64;
+            if self.has_graph && is_graph_cheaper && list_size <= LIST_SIZE_MAX {
+                let lists = StoredLists {
+                    snapshot,
+                    path: self.path,
+                    shard: *shard,
+                };
+                let graph = GraphView {
+                    quantiser,
+                    codes,
+                    lists: &lists,
+                };
+                let of_graph = graph.search(&vector, list_size)?;
+                entries.vectors += of_graph.compared;
+                entries.vector_bytes += of_graph.compared * code_bytes;
+                nodes.extend(of_graph.nodes);
+                found.is_of_graph = true;
+            } else {
+                entries.vectors += codes.len() as u64;
+                entries.vector_bytes += codes.len() as u64 * code_bytes;
+                // No check point while the codes are locked: another page would wait for the task
+                // that changes them, and this one for the turn of that page.
+                nodes.extend(codes.nearest(&distances, effort.compared, &mut || Ok(()))?);
+            }
+        }
+        if shards.len() > 1 {
+            nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        }
         for (_, number) in nodes.into_iter().take(effort.compared) {
             if let Some(record) = codes.get(number) {
-                found.push((number, prefix_in_record(record)));
+                found.items.push((number, prefix_in_record(record)));
             }
         }
         Ok(found)
@@ -403,7 +457,7 @@ impl Approximation {
         effort: Effort,
         nearest: &Nearest,
         entries: &mut ScoredEntries,
-    ) -> Vec<(ItemNumber, EpkPrefix)> {
+    ) -> NearestItems {
         let distances = self.codes.quantiser.distances(&nearest.components());
         let codes = self.codes.read();
         let mut found = Vec::with_capacity(items.len());
@@ -423,10 +477,65 @@ impl Approximation {
             found.truncate(effort.compared);
         }
         let items = found.into_iter();
-        items
-            .map(|(_, number, epk_prefix)| (number, epk_prefix))
-            .collect()
+        NearestItems {
+            items: items
+                .map(|(_, number, epk_prefix)| (number, epk_prefix))
+                .collect(),
+            is_of_graph: false,
+        }
     }
+}
+
+/// Returns the shards that have all matches of a query, or `None` if all shards may have some.
+fn shards_of(
+    query: &PartitionQuery<'_>,
+    snapshot: &dyn Snapshot,
+    index: &VectorIndex,
+    path: PathNumber,
+) -> Result<Option<Vec<Shard>>> {
+    let Some(shard_path) = &index.shard_path else {
+        return Ok(None);
+    };
+    let Some(key) = query.key else {
+        let conjuncts = conjuncts(query.query.condition());
+        return Ok(conjuncts.into_iter().find_map(|condition| match condition {
+            Condition::Term { path, test, .. } if steps(path) == *shard_path => shards_with(test),
+            _ => None,
+        }));
+    };
+    // The items of a logical partition have one value at the path of the partition key.
+    let is_of_key = match query.settings.partition_key.paths() {
+        [names] => steps_of(names) == *shard_path,
+        _ => false,
+    };
+    if !is_of_key {
+        return Ok(None);
+    }
+    let range = keys::vectors(path, Some(keys::epk_prefix(key.epk())));
+    let Some(row) = scan(snapshot, &range, Direction::Forward).next() else {
+        return Ok(None);
+    };
+    let shard = index.shard_of_row(&row?.1).ok_or_else(damaged_row)?;
+    Ok(Some(vec![shard]))
+}
+
+fn steps_of(names: &[String]) -> Vec<Step> {
+    names.iter().cloned().map(Step::Name).collect()
+}
+
+/// Returns the shards of the values that a test accepts, if these are few.
+fn shards_with(test: &Test) -> Option<Vec<Shard>> {
+    let mut shards: Vec<Shard> = match test {
+        Test::Equals(value) => vec![Shard::of_value(Some(value))],
+        Test::In(values) => values
+            .iter()
+            .map(|value| Shard::of_value(Some(value)))
+            .collect(),
+        _ => return None,
+    };
+    shards.sort_unstable();
+    shards.dedup();
+    Some(shards)
 }
 
 /// Returns true if a query of one logical partition has few vectors to compare.
@@ -456,6 +565,11 @@ impl fmt::Display for Approximation {
         f.write_str(match self.has_graph {
             true => "its graph",
             false => "quantised vectors",
-        })
+        })?;
+        match self.shards.as_ref().map(Vec::len) {
+            None => Ok(()),
+            Some(1) => f.write_str(" of one shard"),
+            Some(shards) => write!(f, " of {shards} shards"),
+        }
     }
 }

@@ -451,9 +451,11 @@ impl<'t> Vectors<'t> {
 
     /// Takes the vectors that have been added.
     pub(super) fn finish(&mut self) {
+        let bytes = self.nearest.stored_bytes();
         let mut vectors: [&[u8]; VECTORS_AT_ONCE] = [&[]; VECTORS_AT_ONCE];
         for (vector, (_, _, stored)) in vectors.iter_mut().zip(&self.batch) {
-            *vector = stored;
+            // The rows of an index with a shard key have the shard behind the vector.
+            *vector = stored.get(..bytes).unwrap_or(stored);
         }
         let scores = self.nearest.scores(vectors);
         for ((number, epk_prefix, _), score) in self.batch.drain(..).zip(scores) {
@@ -556,9 +558,9 @@ impl<'a> ScoredPostings<'a> {
             return Ok(());
         };
         let (snapshot, ties) = (self.snapshot, self.walk.ties);
-        let mut matches = None;
+        let (mut matches, mut has_all) = (None, false);
         while self.round.len() == 0
-            && matches.is_none()
+            && !has_all
             && let Some(effort) = approximation.effort(approximation.first_round + self.rounds)
         {
             self.rounds += 1;
@@ -576,7 +578,7 @@ impl<'a> ScoredPostings<'a> {
             let query = &self.query;
             let proposed =
                 approximation.compare_proposed(effort, snapshot, query, vectors, &mut entries)?;
-            let is_complete = proposed.is_complete;
+            has_all = proposed.is_complete;
             let take = &mut |scored| best.add(scored);
             let vectors = Vectors::new(nearest, take);
             approximation.compare_others(proposed, snapshot, query, vectors, &mut entries)?;
@@ -584,7 +586,7 @@ impl<'a> ScoredPostings<'a> {
 
             // Nearer vectors than those behind the worst proposed one may be missing.
             let mut round = best.finish();
-            if !is_complete {
+            if !has_all {
                 let is_known = |scored: &Scored| {
                     worst.is_some_and(|worst| !scored.compare(&worst, ties).is_gt())
                 };

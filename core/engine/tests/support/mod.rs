@@ -130,18 +130,30 @@ pub(crate) fn rewrite_record(store: &dyn Store, rewritten: impl Fn(&str) -> Opti
         }
     }
     assert_eq!(puts.len(), 1);
-    let lease = store.open(CATALOG).expect("a lease");
-    let lsn = snapshot.head().lsn;
+    commit_rows(store, CATALOG, puts, Vec::new());
+}
+
+/// Commits rows to a partition, with no engine on the store.
+#[track_caller]
+pub(crate) fn commit_rows(
+    store: &dyn Store,
+    partition: PartitionId,
+    puts: Vec<(Vec<u8>, Vec<u8>)>,
+    deletes: Vec<Vec<u8>>,
+) {
+    let head = || store.snapshot(partition).expect("a snapshot").head();
+    let lease = store.open(partition).expect("a lease");
+    let lsn = head().lsn;
     let commit = Commit {
         expect_lsn: lsn,
         new_lsn: lsn + 1,
         token: [7; 16],
         puts,
+        deletes,
         ..Commit::default()
     };
     store.submit(&lease, commit).wait();
-    let head = store.snapshot(CATALOG).expect("a snapshot").head();
-    assert_eq!(head.lsn, lsn + 1, "the commit was refused");
+    assert_eq!(head().lsn, lsn + 1, "the commit was refused");
 }
 
 /// Parses a JSON object.

@@ -8,7 +8,7 @@
 //! | few items | none: the items are read and sorted |
 //! | few beside all vectors | the vectors of the matches |
 //! | more, where the index has quantised vectors | the quantised vectors of the matches |
-//! | many | candidates of the index, or all vectors |
+//! | many | candidates of the index or of some of its shards, or all vectors |
 
 use super::{AccessMethod, AccessPath, Estimates, Planner, Remaining};
 use crate::query::approximation::Approximation;
@@ -152,7 +152,7 @@ impl Planner<'_, '_> {
             walk.filter = Some(shortest.planned.clone());
             walk.approximation = None;
         } else if let Some(approximation) = &mut walk.approximation {
-            match matches <= vectors / VECTORS_PER_CODE {
+            match matches <= approximation.searched() / VECTORS_PER_CODE {
                 true => approximation.compare_matches_of(shortest.planned.clone()),
                 false => approximation.expect_matches(matches),
             }
