@@ -62,7 +62,7 @@ pub(crate) fn linted_cargo(arguments: &[&str]) -> Command {
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// Lets more tests run at once than the machine has cores: tests of the server wait for processes,
-/// the disk and clients for half of their time. The user's own number stays.
+/// the disk, clients and limits of time for most of their time. The user's own number stays.
 pub(crate) fn set_test_threads(command: &mut Command) {
     if std::env::var_os(TEST_THREADS).is_none() {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -70,10 +70,10 @@ pub(crate) fn set_test_threads(command: &mut Command) {
     }
 }
 
-/// Returns the number of tests that run at once on so many cores: one more than cores, because
-/// suites run beside the tests, and the time of scripts is that of the clock.
+/// Returns the number of tests that run at once on so many cores. It is no larger, because suites
+/// run beside the tests, and the time of scripts is that of the clock.
 fn test_threads(cores: usize) -> usize {
-    cores + 1
+    cores * 2
 }
 
 /// Returns the path of this program.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn one_more_test_than_cores_runs_at_once() {
-        assert_eq!([1, 2, 32].map(test_threads), [2, 3, 33]);
+        assert_eq!([1, 2, 32].map(test_threads), [2, 4, 64]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use crate::fleet::Fleet;
 use crate::program::{Client, Exit, Request, Server};
 use orrery_test_wait::wait_for;
+use std::thread;
 
 /// Two clusters, each with a container of the name of the cluster that has an item `before`.
 fn two_clusters() -> (Fleet, Server) {
@@ -35,6 +36,20 @@ fn create(client: &mut Client, container: &str, id: &str) -> u16 {
 fn read(client: &mut Client, container: &str, id: &str) -> u16 {
     let path = format!("/dbs/db/colls/{container}/docs/{id}");
     client.call(&Request::new("GET", &path).key("p")).status
+}
+
+/// Returns the answers to requests at the same time: one to a cluster that is away waits for
+/// seconds.
+fn at_once<T: Sync>(requests: &[T], send: impl Fn(&T) -> u16 + Sync) -> Vec<u16> {
+    let send = &send;
+    thread::scope(|scope| {
+        let threads: Vec<_> = requests
+            .iter()
+            .map(|request| scope.spawn(move || send(request)))
+            .collect();
+        let statuses = threads.into_iter().map(|thread| thread.join());
+        statuses.map(|status| status.expect("a status")).collect()
+    })
 }
 
 /// Returns all that the tables of a cluster hold, as text. The row of the lease, and the heads of a
@@ -169,8 +184,11 @@ fn clusters_whose_servers_were_exchanged_are_not_used() {
     wait_for_failure(&server, "is the cluster 'second' of this fleet");
     wait_for_failure(&server, "is the cluster 'third' of this fleet");
     assert_eq!(read(&mut server.client(), "first", "before"), 200);
-    assert_eq!(read(&mut server.client(), "second", "before"), 503);
-    assert_eq!(create(&mut server.client(), "third", "new"), 503);
+    let refused = at_once(&["second", "third"], |cluster| match *cluster {
+        "second" => read(&mut server.client(), cluster, "before"),
+        _ => create(&mut server.client(), cluster, "new"),
+    });
+    assert_eq!(refused, [503, 503]);
     assert_eq!(server.stop().code, Some(0));
     let server = fleet.start("a").expect("it starts");
     for cluster in ["first", "second", "third"] {
@@ -219,8 +237,11 @@ fn a_cluster_that_is_started_without_its_tables_is_not_served_until_it_is_restor
     let lost = "and the fleet has a partition there: restore the cluster 'second'";
     wait_for_failure(&server, lost);
     assert_eq!(create(&mut client, "first", "one"), 201);
-    assert_eq!(create(&mut client, "second", "one"), 503);
-    assert_eq!(read(&mut client, "second", "before"), 503);
+    let refused = at_once(&[true, false], |is_read| match is_read {
+        true => read(&mut server.client(), "second", "before"),
+        false => create(&mut server.client(), "second", "one"),
+    });
+    assert_eq!(refused, [503, 503]);
     assert!(!exists(&fleet, "second"), "no tables were created");
     restore(&fleet, "second");
     wait_for(
@@ -253,11 +274,11 @@ fn a_cluster_that_loses_its_tables_while_nodes_run_is_not_created_again() {
     lose(&fleet, "second");
     wait_for_failure(&server, "are gone: restore the cluster 'second'");
     for server in [&server, &other] {
-        let mut client = server.client();
-        for (container, status) in [("c0", 503), ("c1", 201), ("c2", 503), ("c3", 201)] {
+        let statuses = at_once(&containers, |container| {
             let id = format!("lost-{}", server.process_id());
-            assert_eq!(create(&mut client, container, &id), status, "{container}");
-        }
+            create(&mut server.client(), container, &id)
+        });
+        assert_eq!(statuses, [503, 201, 503, 201]);
     }
     assert!(!exists(&fleet, "second"), "no tables were created");
     restore(&fleet, "second");
@@ -281,14 +302,15 @@ fn no_new_account_is_made_in_the_place_of_a_first_cluster_that_lost_its_tables()
     let other = fleet.start_with("b", &["--key-file", &key]);
     let other = other.expect("it starts");
     lose(&fleet, "first");
-    for server in [&server, &other] {
+    let refused = at_once(&[&server, &other], |server| {
         let mut client = server.client();
         wait_for(
             "no write is taken",
             || create(&mut client, "first", "lost"),
             |status| *status == 503,
-        );
-    }
+        )
+    });
+    assert_eq!(refused, [503, 503]);
     let parts = [
         "database cluster 'first': there are no tables",
         "the cluster 'second' belongs to the fleet",
