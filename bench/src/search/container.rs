@@ -44,6 +44,9 @@ pub(crate) enum Index {
     /// A vector index of type diskANN
     #[value(name = "diskANN")]
     DiskAnn,
+    /// A vector index of type diskANN with a shard for each tenth of the items
+    #[value(name = "shards")]
+    Shards,
     /// A full-text index, and a vector index of type flat
     #[value(name = "fullText")]
     FullText,
@@ -51,11 +54,12 @@ pub(crate) enum Index {
 
 impl Index {
     /// All kinds in the order of the tables.
-    pub(crate) const ALL: [Index; 5] = [
+    pub(crate) const ALL: [Index; 6] = [
         Index::None,
         Index::Flat,
         Index::QuantizedFlat,
         Index::DiskAnn,
+        Index::Shards,
         Index::FullText,
     ];
 
@@ -66,6 +70,7 @@ impl Index {
             Index::Flat => "flat",
             Index::QuantizedFlat => "quantizedFlat",
             Index::DiskAnn => "diskANN",
+            Index::Shards => "diskANN in shards",
             Index::FullText => "fullText and flat",
         }
     }
@@ -74,14 +79,19 @@ impl Index {
     fn policy(self) -> String {
         let kind = match self {
             Index::None => return String::new(),
-            Index::FullText => "flat",
-            _ => self.name(),
+            Index::Flat | Index::FullText => "flat",
+            Index::QuantizedFlat => "quantizedFlat",
+            Index::DiskAnn | Index::Shards => "diskANN",
+        };
+        let shards = match self {
+            Index::Shards => r#","vectorIndexShardKey":["/tenth"]"#,
+            _ => "",
         };
         let texts = match self {
             Index::FullText => r#","fullTextIndexes":[{"path":"/text"}]"#,
             _ => "",
         };
-        format!(r#","vectorIndexes":[{{"path":"/v","type":"{kind}"}}]{texts}"#)
+        format!(r#","vectorIndexes":[{{"path":"/v","type":"{kind}"{shards}}}]{texts}"#)
     }
 }
 

@@ -95,9 +95,10 @@ impl Data {
     pub(crate) fn item(&self, at: usize) -> Vec<u8> {
         let text = Json::from(self.texts[at].as_str()).to_text();
         format!(
-            r#"{{"id":"{at}","pk":"k{}","share":{},"text":{text},"v":{}}}"#,
+            r#"{{"id":"{at}","pk":"k{}","share":{},"tenth":{},"text":{text},"v":{}}}"#,
             at / ITEMS_PER_KEY,
             share_of(at),
+            share_of(at) / 10,
             vector_text(self.vector(at))
         )
         .into_bytes()

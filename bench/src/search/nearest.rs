@@ -170,7 +170,12 @@ impl Subjects<'_> {
         if vectors(Index::Flat).is_none() {
             kinds.extend(others.into_iter().find_map(vectors).map(exact));
         }
-        for index in [Index::Flat, Index::QuantizedFlat, Index::DiskAnn] {
+        for index in [
+            Index::Flat,
+            Index::QuantizedFlat,
+            Index::DiskAnn,
+            Index::Shards,
+        ] {
             let Some((at, name)) = vectors(index) else {
                 continue;
             };
@@ -185,7 +190,8 @@ impl Subjects<'_> {
                 let is_exact = index == Index::Flat;
                 kinds.push(kind_of(name, at, is_exact, options));
             }
-            if searches == Searches::All && index != Index::QuantizedFlat {
+            let has_port = matches!(index, Index::Flat | Index::DiskAnn);
+            if searches == Searches::All && has_port {
                 let way = Way::Http(Box::new(HttpPort::open(&self.containers[at].engine)?));
                 let name = format!("{name}, over HTTP");
                 kinds.push(Kind::new(name, way, index == Index::Flat, String::new()));
@@ -208,7 +214,11 @@ impl Subjects<'_> {
     /// Runs a query.
     fn ask(&mut self, kind: &mut Kind, at: usize, share: usize) -> Result<Answer> {
         let vector = self.data.query_text(at);
-        let text = || query(&filter(share), &vector, &kind.arguments);
+        let index = match &kind.way {
+            Way::Engine(container) => self.containers[*container].index,
+            Way::Http(_) | Way::Pgvector(_) => Index::None,
+        };
+        let text = || query(&filter(share, index), &vector, &kind.arguments);
         match &mut kind.way {
             Way::Engine(container) => self.containers[*container].ask(&text()),
             Way::Http(port) => port.ask(&text()),
@@ -266,10 +276,11 @@ fn kind_of_rival(search: Pgvector) -> Kind {
     Kind::new(name, Way::Pgvector(search), false, String::new())
 }
 
-/// Returns the condition of one of [`SHARES`].
-fn filter(share: usize) -> String {
+/// Returns the condition of one of [`SHARES`]. A tenth is a shard.
+fn filter(share: usize, index: Index) -> String {
     match SHARES[share] {
         100 => String::new(),
+        10 if index == Index::Shards => "WHERE c.tenth = 0 ".to_owned(),
         percent => format!("WHERE c.share < {percent} "),
     }
 }

@@ -179,6 +179,11 @@ impl ScoreWalk {
         Ok(Some(self))
     }
 
+    /// Returns the score.
+    pub(crate) fn score(&self) -> &IndexedScore {
+        &self.score
+    }
+
     /// Returns true if the walk reads the words of texts.
     pub(crate) fn reads_words(&self) -> bool {
         matches!(self.score, IndexedScore::Text(_))

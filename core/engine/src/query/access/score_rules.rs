@@ -42,7 +42,7 @@ impl Planner<'_, '_> {
             Some(order) if self.query.order != Some(FixedOrder::Sort) => order,
             _ => return Ok(None),
         };
-        let Some(mut walk) = self.walk_by(order, Ties::Descend)? else {
+        let Some(mut walk) = self.walk_by(order, Ties::Descend) else {
             return Ok(None);
         };
         if let Some(FixedOrder::Index(id)) = self.query.order {
@@ -54,7 +54,7 @@ impl Planner<'_, '_> {
         {
             return Ok(None);
         }
-        self.use_matches(estimates, &mut walk)?;
+        self.choose_vectors(estimates, &mut walk)?;
         let Some(walk) = walk.with_words(self.snapshot, self.query)? else {
             return Ok(None);
         };
@@ -90,12 +90,13 @@ impl Planner<'_, '_> {
         let mut walks = Vec::with_capacity(scores.len());
         let mut texts = Vec::with_capacity(scores.len());
         for score in scores {
-            let Some(walk) = self.walk_by(score, Ties::Ascend)? else {
+            let Some(mut walk) = self.walk_by(score, Ties::Ascend) else {
                 return Ok(None);
             };
             if self.has_few_matches(estimates, &walk)? {
                 return Ok(None);
             }
+            walk.approximation = self.candidates_of(&walk)?;
             let walk = walk.with_words(self.snapshot, self.query)?;
             let Some(walk) = walk else {
                 return Ok(None);
@@ -127,35 +128,33 @@ impl Planner<'_, '_> {
     }
 
     /// Lets a walk over vectors read those of the matches of a lookup, if these are few beside all
-    /// vectors, or propose as many candidates as the condition asks for.
-    fn use_matches(&self, estimates: &Estimates, walk: &mut ScoreWalk) -> Result<()> {
+    /// vectors, or the candidates of the index, as many as the condition asks for.
+    fn choose_vectors(&self, estimates: &Estimates, walk: &mut ScoreWalk) -> Result<()> {
         let (Some(path), false) = (walk.number(), walk.reads_words()) else {
             return Ok(());
         };
-        let Some(shortest) = estimates.shortest_lookup() else {
+        let shortest = estimates.shortest_lookup();
+        let Some(shortest) = shortest.filter(|shortest| shortest.count.is_complete) else {
+            walk.approximation = self.candidates_of(walk)?;
             return Ok(());
         };
-        if !shortest.count.is_complete {
-            return Ok(());
-        }
         let vectors = match estimates.logical_partition {
             Some(rows) => rows.entries as u64,
             None => self.query.facts.entries_of(self.snapshot, path)?,
         };
         let matches = shortest.count.entries as u64;
-        let is_approximate = walk.approximation.is_some();
-        let matches_max = match is_approximate {
-            true => MATCHES_MAX.min(vectors / VECTORS_PER_MATCH),
-            false => vectors / VECTORS_PER_MATCH,
-        };
-        if matches <= matches_max {
-            walk.filter = Some(shortest.planned.clone());
-            walk.approximation = None;
-        } else if let Some(approximation) = &mut walk.approximation {
-            match matches <= approximation.searched() / VECTORS_PER_CODE {
+        let are_few = matches <= vectors / VECTORS_PER_MATCH;
+        // The index is not asked, and does not read its codes, if the matches are few in any case.
+        if !are_few || matches > MATCHES_MAX {
+            walk.approximation = self.candidates_of(walk)?;
+        }
+        match &mut walk.approximation {
+            None if are_few => walk.filter = Some(shortest.planned.clone()),
+            None => {}
+            Some(approximation) => match matches <= approximation.searched() / VECTORS_PER_CODE {
                 true => approximation.compare_matches_of(shortest.planned.clone()),
                 false => approximation.expect_matches(matches),
-            }
+            },
         }
         Ok(())
     }
@@ -184,15 +183,18 @@ impl Planner<'_, '_> {
     }
 
     /// Returns the walk by a score, if an index has the entries for it.
-    fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Result<Option<ScoreWalk>> {
-        let Some((text, number)) = self.index.scores(score) else {
-            return Ok(None);
-        };
-        let mut walk = ScoreWalk::new(score, text, number, ties);
-        if let IndexedScore::Vector(nearest) = score {
-            walk.approximation =
-                Approximation::plan(self.query, self.snapshot, self.index, nearest)?;
+    fn walk_by(&self, score: &IndexedScore, ties: Ties) -> Option<ScoreWalk> {
+        let (text, number) = self.index.scores(score)?;
+        Some(ScoreWalk::new(score, text, number, ties))
+    }
+
+    /// Returns the candidates of the index of a walk over vectors, if it proposes some.
+    fn candidates_of(&self, walk: &ScoreWalk) -> Result<Option<Approximation>> {
+        match walk.score() {
+            IndexedScore::Vector(nearest) => {
+                Approximation::plan(self.query, self.snapshot, self.index, nearest)
+            }
+            IndexedScore::Text(_) => Ok(None),
         }
-        Ok(Some(walk))
     }
 }
