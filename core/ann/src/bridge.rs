@@ -36,6 +36,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::ENTRY;
+use crate::metric::squared_distance;
 
 /// A request of an algorithm.
 pub(crate) enum Request {
@@ -367,25 +368,12 @@ impl View<u64> for &Vectors {
     }
 }
 
-/// The squared Euclidean distance, with the same bits on every machine.
+/// The squared Euclidean distance.
 pub(crate) struct Squared;
 
 impl DistanceFunction<&[f32], &[f32], f32> for Squared {
     fn evaluate_similarity(&self, left: &[f32], right: &[f32]) -> f32 {
-        let (left, last_left) = left.as_chunks::<8>();
-        let (right, last_right) = right.as_chunks::<8>();
-        let mut sums = [0.0_f32; 8];
-        for (left, right) in left.iter().zip(right) {
-            for lane in 0..8 {
-                let difference = left[lane] - right[lane];
-                sums[lane] += difference * difference;
-            }
-        }
-        let mut sum: f32 = sums.iter().sum();
-        for (left, right) in last_left.iter().zip(last_right) {
-            sum += (left - right) * (left - right);
-        }
-        sum
+        squared_distance(left, right)
     }
 }
 

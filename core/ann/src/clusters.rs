@@ -1,7 +1,7 @@
 //! k-means: up to 256 centroids of the points of one chunk.
 
-use crate::quantiser::{CENTROIDS, Row};
 use crate::random::Random;
+use crate::tables::{Row, VALUES};
 use orrery_model::Result;
 
 /// Rounds of Lloyd's algorithm. Later ones change little.
@@ -50,12 +50,12 @@ impl Clusters {
         let points = columns[0].len();
         let mut random = Random::new(seed);
         let mut clusters = Self {
-            planes: vec![[f32::INFINITY; CENTROIDS]; columns.len()],
+            planes: vec![[f32::INFINITY; VALUES]; columns.len()],
             count: 0,
         };
         let mut distances = vec![f32::INFINITY; points];
         let mut chosen = random.below(points);
-        while clusters.count < CENTROIDS {
+        while clusters.count < VALUES {
             for (plane, column) in clusters.planes.iter_mut().zip(columns) {
                 plane[clusters.count] = column[chosen];
             }
@@ -84,7 +84,7 @@ impl Clusters {
             if point.is_multiple_of(CHECK_EVERY) {
                 check()?;
             }
-            let mut distances = [0.0; CENTROIDS];
+            let mut distances = [0.0; VALUES];
             for (plane, column) in self.planes.iter().zip(columns) {
                 let component = column[point];
                 for (sum, &centroid) in distances.iter_mut().zip(plane) {
@@ -101,12 +101,12 @@ impl Clusters {
 
     /// Moves each centroid to the mean of its points. One without points stays.
     fn move_to_means(&mut self, columns: &[Vec<f32>], assigned: &[usize]) {
-        let mut counts = [0_u32; CENTROIDS];
+        let mut counts = [0_u32; VALUES];
         for &number in assigned {
             counts[number] += 1;
         }
         for (plane, column) in self.planes.iter_mut().zip(columns) {
-            let mut sums = [0.0_f64; CENTROIDS];
+            let mut sums = [0.0_f64; VALUES];
             for (&number, &component) in assigned.iter().zip(column) {
                 sums[number] += f64::from(component);
             }

@@ -1,6 +1,6 @@
 //! The codes of one index in memory.
 
-use crate::quantiser::Distances;
+use crate::tables::Distances;
 use orrery_model::Result;
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;

@@ -4,8 +4,8 @@ use crate::ENTRY;
 use crate::bridge::{Answer, Desk, Removal, Request, Server, Strategy, Vectors, drive};
 use crate::codes::Codes;
 use crate::graph::{Lists, Shape};
-use crate::metric::{Metric, normalise};
-use crate::quantiser::{Distances, Quantiser};
+use crate::metric::Metric;
+use crate::quantiser::{Origin, Quantiser};
 use crate::random::mixed;
 use diskann::graph::{DiskANNIndex, InplaceDeleteMethod};
 use diskann::provider::DefaultContext;
@@ -70,8 +70,7 @@ impl<'a> GraphEdit<'a> {
             read: FxHashMap::default(),
             changed_lists: FxHashMap::default(),
             changed_codes: BTreeMap::new(),
-            norms: (quantiser.metric() == Metric::DotProduct).then(|| quantiser.squared_norms()),
-            origin: quantiser.squared_norms(),
+            origin: quantiser.coder().origin(quantiser.coder().entry_code()),
             origin_node: ENTRY,
         };
         Self {
@@ -185,50 +184,25 @@ struct State<'a> {
     read: FxHashMap<u64, Vec<u64>>,
     changed_lists: FxHashMap<u64, Vec<u64>>,
     changed_codes: BTreeMap<u64, Option<Vec<u8>>>,
-    /// The squared norms of codes, if edges are chosen by the cosine.
-    norms: Option<Distances>,
-    /// The distances from the code of the node that the algorithm is about.
-    origin: Distances,
+    /// The code of the node that the algorithm is about.
+    origin: Box<dyn Origin + 'a>,
     origin_node: u64,
 }
 
 impl State<'_> {
     fn set_origin(&mut self, node: u64, code: &[u8]) {
-        let mut vector = Vec::with_capacity(self.quantiser.dimensions());
-        self.append_vector(code, &mut vector);
-        self.origin = match self.norms {
-            None => self.quantiser.squared_distances(&vector),
-            Some(_) => self.quantiser.inner_products(&vector),
-        };
+        self.origin = self.quantiser.coder().origin(code);
         self.origin_node = node;
-    }
-
-    /// Appends the vector of a code in the form in which nodes are compared.
-    fn append_vector(&self, code: &[u8], components: &mut Vec<f32>) {
-        let start = components.len();
-        self.quantiser.append_decoded(code, components);
-        if self.norms.is_some() {
-            normalise(&mut components[start..]);
-        }
     }
 
     /// Returns the distance from the node that the algorithm is about.
     fn distance(&self, node: u64, code: &[u8]) -> f32 {
-        let distance = self.origin.to(code);
-        let squared = match &self.norms {
-            None => distance,
-            Some(norms) => {
-                let norm = norms.to(code).sqrt();
-                let cosine = if norm > 0.0 { -distance / norm } else { 0.0 };
-                (2.0 - 2.0 * cosine).max(0.0)
-            }
-        };
-        squared + self.blur.squared_distance(self.origin_node, node)
+        self.origin.squared_distance(code) + self.blur.squared_distance(self.origin_node, node)
     }
 
     fn code(&self, node: u64) -> Option<&[u8]> {
         if node == ENTRY {
-            return Some(self.quantiser.entry_code());
+            return Some(self.quantiser.coder().entry_code());
         }
         match self.changed_codes.get(&node) {
             Some(changed) => changed.as_deref(),
@@ -327,7 +301,7 @@ impl State<'_> {
         for &node in nodes {
             if let Some(code) = self.code(node) {
                 vectors.push(node, |components| {
-                    self.append_vector(code, components);
+                    self.quantiser.coder().append_decoded(code, components);
                     components.extend(self.blur.at(node));
                 });
             }
@@ -364,7 +338,9 @@ impl Blur {
     fn of(quantiser: &Quantiser) -> Self {
         let width = match quantiser.metric() {
             Metric::DotProduct => BLUR_OF_NORMALISED,
-            Metric::Cosine | Metric::Euclidean => (quantiser.spread() * BLUR_SHARE).max(BLUR_MIN),
+            Metric::Cosine | Metric::Euclidean => {
+                (quantiser.coder().spread() * BLUR_SHARE).max(BLUR_MIN)
+            }
         };
         Self { width }
     }

@@ -3,7 +3,8 @@
 use crate::ENTRY;
 use crate::bridge::{Answer, Desk, Nodes, Request, Server, Strategy, drive};
 use crate::codes::Codes;
-use crate::quantiser::{Distances, Quantiser};
+use crate::quantiser::Quantiser;
+use crate::tables::Distances;
 use diskann::graph::config::{Builder, MaxDegree, PruneKind};
 use diskann::graph::search::Knn;
 use diskann::graph::{Config, DiskANNIndex};
@@ -139,7 +140,7 @@ impl Server for Reader<'_> {
                 let mut found = Vec::with_capacity(nodes.len());
                 for node in nodes {
                     let code = match node {
-                        ENTRY => Some(self.graph.quantiser.entry_code()),
+                        ENTRY => Some(self.graph.quantiser.coder().entry_code()),
                         _ => self.graph.codes.get(node),
                     };
                     if let Some(code) = code {

@@ -1,9 +1,11 @@
 //! Approximate nearest neighbours: which vectors are near another one, without comparing all.
 //!
 //! A [`Quantiser`] turns a vector into a *code* of some bytes and tells the distance from a vector
-//! to a code. [`Codes`] has the codes of an index in memory and compares all of them. A graph finds
-//! near nodes by fewer comparisons: each node has a list of neighbours, and a search goes from
-//! list to list towards the vector, beginning at [`ENTRY`].
+//! to a code. It is of one of two kinds ([`QuantiserKind`]): a product quantiser learns centroids,
+//! a spherical one rotates vectors at random and keeps a few bits of each component. [`Codes`] has
+//! the codes of an index in memory and compares all of them. A graph finds near nodes by fewer
+//! comparisons: each node has a list of neighbours, and a search goes from list to list towards
+//! the vector, beginning at [`ENTRY`].
 //!
 //! ```text
 //! vector ──▶ Quantiser ──▶ code ──▶ Codes ──▶ nearest: all codes
@@ -34,16 +36,21 @@ mod codes;
 mod edit;
 mod graph;
 mod metric;
+mod product;
 mod quantiser;
 mod random;
+mod rotation;
+mod spherical;
 mod stored;
+mod tables;
 
 pub use codes::Codes;
 pub use edit::{GraphChanges, GraphEdit};
 pub use graph::{Found, GraphView, Lists, Shape};
 pub use metric::Metric;
-pub use quantiser::{Distances, Quantiser};
+pub use quantiser::{Quantiser, QuantiserKind};
 pub use stored::{append_list, read_list};
+pub use tables::Distances;
 
 /// The node at which searches begin. It is no vector: its code, which the quantiser has, is that of
 /// the mean of the sample, and only its list is stored.

@@ -1,7 +1,7 @@
 //! Metrics, and vectors in the form in which they are compared.
 
 /// The largest absolute value of a component: sums of squares stay finite.
-const COMPONENT_MAX: f32 = 1e15;
+pub(crate) const COMPONENT_MAX: f32 = 1e15;
 
 /// The order of vectors beside another one. A distance is an f32, and a smaller one is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,4 +65,22 @@ pub(crate) fn normalise(vector: &mut [f32]) {
             *component = (f64::from(*component) / norm) as f32;
         }
     }
+}
+
+/// Returns the squared Euclidean distance, with the same bits on every machine.
+pub(crate) fn squared_distance(left: &[f32], right: &[f32]) -> f32 {
+    let (left, last_left) = left.as_chunks::<8>();
+    let (right, last_right) = right.as_chunks::<8>();
+    let mut sums = [0.0_f32; 8];
+    for (left, right) in left.iter().zip(right) {
+        for lane in 0..8 {
+            let difference = left[lane] - right[lane];
+            sums[lane] += difference * difference;
+        }
+    }
+    let mut sum: f32 = sums.iter().sum();
+    for (left, right) in last_left.iter().zip(last_right) {
+        sum += (left - right) * (left - right);
+    }
+    sum
 }

@@ -23,7 +23,8 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn next(&mut self) -> u64 {
+    /// Returns a number of 64 bits.
+    pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STEP);
         mixed(self.state)
     }

@@ -1,7 +1,8 @@
-//! Tests of the quantiser, the codes and the graphs, with seeded vectors.
+//! Tests of the quantisers, the codes and the graphs, with seeded vectors.
 
 mod codes;
 mod graph;
 mod quantiser;
+mod spherical;
 mod stored;
 mod support;

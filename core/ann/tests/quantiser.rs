@@ -1,11 +1,12 @@
 //! The quantiser: training, the stored form, and distances.
 
 use crate::support::{Numbers, clustered, exact, trained};
-use orrery_ann::{Metric, Quantiser};
+use orrery_ann::{Metric, Quantiser, QuantiserKind};
 use orrery_model::Error;
 
 fn train(dimensions: usize, code_bytes: usize, sample: &[f32], seed: u64) -> Quantiser {
     Quantiser::train(
+        QuantiserKind::Product,
         Metric::Euclidean,
         dimensions,
         code_bytes,
@@ -54,6 +55,30 @@ fn a_quantiser_is_read_as_it_was_written() {
         let longer = [&code[..], &[7; 8]].concat();
         assert_eq!(distance, read.distances(&vector).to(&longer));
     }
+}
+
+/// The form of the first version, which had no other kind.
+#[test]
+fn the_first_stored_form_is_a_product_quantiser() {
+    let mut bytes = vec![1, 2];
+    bytes.extend(3_u32.to_le_bytes());
+    bytes.extend(2_u32.to_le_bytes());
+    bytes.extend([1, 0]);
+    let chunks: [&[f32]; 2] = [&[0.5, 0.0, 1.5, 2.0, -1.0, 0.0], &[3.0, 4.0]];
+    for (chunk, width) in chunks.into_iter().zip([2, 1]) {
+        bytes.extend((chunk.len() as u16 / width).to_le_bytes());
+        bytes.extend(chunk.iter().flat_map(|component| component.to_le_bytes()));
+    }
+    let sum = crc32fast::hash(&bytes);
+    bytes.extend(sum.to_le_bytes());
+    let read = Quantiser::from_bytes(&bytes).unwrap();
+    assert_eq!(
+        (read.kind(), read.metric()),
+        (QuantiserKind::Product, Metric::Euclidean)
+    );
+    assert_eq!(read.encode(&[1.5, 2.0, 4.0]), [1, 1]);
+    assert_eq!(read.distances(&[1.5, 0.0, 4.0]).to(&[2, 0]), 6.25 + 1.0);
+    assert_eq!(read.to_bytes(), bytes);
 }
 
 #[test]
@@ -142,6 +167,7 @@ fn what_cannot_be_trained_is_an_error() {
     for (dimensions, code_bytes, sample) in [(4, 5, 8), (4, 0, 8), (0, 0, 8), (4, 2, 3)] {
         let sample = vec![1.0; sample];
         let trained = Quantiser::train(
+            QuantiserKind::Product,
             Metric::Cosine,
             dimensions,
             code_bytes,
@@ -156,14 +182,22 @@ fn what_cannot_be_trained_is_an_error() {
 #[test]
 fn training_can_be_cancelled() {
     let mut calls = 0;
-    let trained = Quantiser::train(Metric::Cosine, 8, 4, &random(1, 8 * 2000), 1, &mut || {
-        calls += 1;
-        if calls > 10 {
-            Err(Error::internal("cancelled"))
-        } else {
-            Ok(())
-        }
-    });
+    let trained = Quantiser::train(
+        QuantiserKind::Product,
+        Metric::Cosine,
+        8,
+        4,
+        &random(1, 8 * 2000),
+        1,
+        &mut || {
+            calls += 1;
+            if calls > 10 {
+                Err(Error::internal("cancelled"))
+            } else {
+                Ok(())
+            }
+        },
+    );
     assert!(trained.is_err() && calls == 11);
 }
 
@@ -172,7 +206,16 @@ fn equal_and_zero_vectors_can_be_trained() {
     for vector in [[0.0; 8], [2.5; 8]] {
         for metric in [Metric::Cosine, Metric::DotProduct, Metric::Euclidean] {
             let sample: Vec<f32> = vector.iter().copied().cycle().take(8 * 300).collect();
-            let quantiser = Quantiser::train(metric, 8, 4, &sample, 1, &mut || Ok(())).unwrap();
+            let quantiser = Quantiser::train(
+                QuantiserKind::Product,
+                metric,
+                8,
+                4,
+                &sample,
+                1,
+                &mut || Ok(()),
+            )
+            .unwrap();
             let distance = quantiser.distances(&vector).to(&quantiser.encode(&vector));
             assert!(distance.is_finite() && distance <= 0.0, "{distance}");
         }

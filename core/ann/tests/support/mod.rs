@@ -1,6 +1,8 @@
 //! Seeded vectors, a graph in memory, and the truth by brute force.
 
-use orrery_ann::{Codes, GraphChanges, GraphEdit, GraphView, Lists, Metric, Quantiser, Shape};
+use orrery_ann::{
+    Codes, GraphChanges, GraphEdit, GraphView, Lists, Metric, Quantiser, QuantiserKind, Shape,
+};
 use orrery_model::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,10 +32,20 @@ impl Numbers {
 
 /// Returns vectors around so many centres.
 pub(crate) fn clustered(seed: u64, count: usize, centres: usize) -> Vec<Vec<f32>> {
+    clustered_of(DIMENSIONS, seed, count, centres)
+}
+
+/// Returns vectors of so many dimensions around so many centres.
+pub(crate) fn clustered_of(
+    dimensions: usize,
+    seed: u64,
+    count: usize,
+    centres: usize,
+) -> Vec<Vec<f32>> {
     let mut centre_numbers = Numbers(77);
     let centres: Vec<Vec<f32>> = (0..centres)
         .map(|_| {
-            (0..DIMENSIONS)
+            (0..dimensions)
                 .map(|_| centre_numbers.component())
                 .collect()
         })
@@ -50,12 +62,24 @@ pub(crate) fn clustered(seed: u64, count: usize, centres: usize) -> Vec<Vec<f32>
         .collect()
 }
 
+/// Trains a product quantiser.
 pub(crate) fn trained(metric: Metric, vectors: &[Vec<f32>]) -> Quantiser {
+    trained_as(QuantiserKind::Product, CODE_BYTES, metric, vectors)
+}
+
+pub(crate) fn trained_as(
+    kind: QuantiserKind,
+    code_bytes: usize,
+    metric: Metric,
+    vectors: &[Vec<f32>],
+) -> Quantiser {
     let sample: Vec<f32> = vectors.iter().take(1000).flatten().copied().collect();
+    let dimensions = vectors[0].len();
     Quantiser::train(
+        kind,
         metric,
-        vectors[0].len(),
-        CODE_BYTES,
+        dimensions,
+        code_bytes,
         &sample,
         1,
         &mut || Ok(()),
@@ -121,9 +145,14 @@ impl Graph {
         }
     }
 
-    /// Links the vectors as the nodes 0, 1, 2 … in edits of 100.
+    /// Links the vectors as the nodes 0, 1, 2 …, by codes of a product quantiser.
     pub(crate) fn of(metric: Metric, vectors: &[Vec<f32>]) -> Self {
-        let mut graph = Self::new(trained(metric, vectors));
+        Self::linked(trained(metric, vectors), vectors)
+    }
+
+    /// Links the vectors as the nodes 0, 1, 2 … in edits of 100.
+    pub(crate) fn linked(quantiser: Quantiser, vectors: &[Vec<f32>]) -> Self {
+        let mut graph = Self::new(quantiser);
         let nodes: Vec<_> = (0..).zip(vectors.iter().cloned()).collect();
         for part in nodes.chunks(100) {
             graph.change(&[], part);
