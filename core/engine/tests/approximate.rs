@@ -19,7 +19,8 @@ const TENANTS: usize = 3;
 /// Vectors from which on an index is approximate here.
 const FROM: u64 = 200;
 /// Tags of the rows of quantised vectors, graphs, marks and states.
-const APPROXIMATE_TAGS: [u8; 2] = [0x21, 0x25];
+const APPROXIMATE_TAGS: [u8; 4] = [CODE_TAG, 0x22, 0x23, 0x24];
+const CODE_TAG: u8 = 0x21;
 
 fn body(index: &str, function: &str) -> String {
     format!(
@@ -34,6 +35,13 @@ fn body(index: &str, function: &str) -> String {
 
 fn index(kind: &str) -> String {
     format!(r#"{{"path":"/v","type":"{kind}"}}"#)
+}
+
+/// The same index with quantised vectors of the kind `spherical`.
+fn spherical(index: &str) -> String {
+    // Of 16 bytes, since few bytes have less than a bit for each component.
+    let quantiser = r#","quantizerType":"spherical","quantizationByteSize":16}"#;
+    format!("{}{quantiser}", index.trim_end_matches('}'))
 }
 
 /// An index with a shard for each tenant.
@@ -286,17 +294,27 @@ impl Model {
 
     /// Returns the number of rows of quantised vectors and graphs in all partitions.
     fn approximate_rows(&self) -> usize {
-        let [first, end] = APPROXIMATE_TAGS;
-        let mut count = 0;
+        APPROXIMATE_TAGS
+            .map(|tag| self.rows_of(tag).len())
+            .into_iter()
+            .sum()
+    }
+
+    /// Returns the values of the rows with a tag in all partitions.
+    fn rows_of(&self, tag: u8) -> Vec<Vec<u8>> {
+        let mut rows = Vec::new();
         // A partition that does not exist has no rows.
         for partition in (1..10).map(PartitionId) {
             let Ok(snapshot) = self.store.snapshot(partition) else {
                 continue;
             };
-            let range = (Bound::Included(&[first][..]), Bound::Excluded(&[end][..]));
-            count += snapshot.scan(range, Direction::Forward).count();
+            let (first, end) = ([tag], [tag + 1]);
+            let range = (Bound::Included(&first[..]), Bound::Excluded(&end[..]));
+            for row in snapshot.scan(range, Direction::Forward) {
+                rows.push(row.expect("a row").1.to_vec());
+            }
         }
-        count
+        rows
     }
 
     fn check_recall(&self, least: f64) {
@@ -351,9 +369,14 @@ fn few_vectors_are_all_compared_and_many_are_not() {
 #[test]
 fn a_random_history_shows_each_item_as_it_is_now() {
     for run in 0..setting("ORRERY_VECTOR_RUNS", 3) {
-        let kind = ["diskANN", "quantizedFlat"][run as usize % 2];
-        let index_of = [index, sharded_index][run as usize / 2 % 2];
-        let mut model = Model::new(&index_of(kind), "cosine", 2 + u64::from(run));
+        let run_number = run as usize;
+        let kind = ["diskANN", "quantizedFlat"][run_number % 2];
+        let index_of = [index, sharded_index][run_number / 2 % 2];
+        let mut index = index_of(kind);
+        if run_number / 4 % 2 == 1 {
+            index = spherical(&index);
+        }
+        let mut model = Model::new(&index, "cosine", 2 + u64::from(run));
         model.fill(400);
         for step in 0..600 {
             model.random_step(&format!("{kind} {run} {step}"));
@@ -576,7 +599,8 @@ fn an_index_that_comes_back_as_another_one_begins_anew() {
     let mut model = Model::new(&index("quantizedFlat"), "cosine", 13);
     model.fill(400);
     model.link(10_000);
-    for indexes in ["", &index("diskANN")] {
+    let (graph, spherical) = (index("diskANN"), spherical(&index("diskANN")));
+    for indexes in ["", &graph, "", &spherical] {
         let replaced = object(&body(indexes, "cosine"));
         let replaced = model
             .engine
@@ -597,6 +621,25 @@ fn an_index_that_comes_back_as_another_one_begins_anew() {
         model.check_near(&vector);
     }
     model.check_recall(0.9);
+}
+
+#[test]
+fn spherical_codes_have_the_number_of_bytes_of_the_policy_and_find_the_nearest() {
+    for kind in ["diskANN", "quantizedFlat"] {
+        let mut model = Model::new(&spherical(&index(kind)), "cosine", 17);
+        model.fill(1_500);
+        model.link(10_000);
+        let way = model.explain(&format!("{NEAREST})"));
+        assert!(
+            way.contains("its graph") || way.contains("quantised vectors"),
+            "{way}"
+        );
+        for n in 0..20 {
+            let vector = model.vectors[&format!("i{n}")].clone();
+            model.check_near(&vector);
+        }
+        model.check_recall(0.95);
+    }
 }
 
 #[test]

@@ -332,6 +332,7 @@ impl LinkStep<'_> {
         }
         let seed = u64::from(self.path);
         let quantiser = Quantiser::train(
+            self.index.quantiser,
             metric_of(self.index.function),
             self.index.dimensions,
             self.index.code_bytes,

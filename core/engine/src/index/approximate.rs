@@ -24,7 +24,7 @@ use crate::errors::{damaged, storage_failure};
 use crate::index::vectors::{Shard, VectorIndex, VectorIndexKind};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
-use orrery_ann::Quantiser;
+use orrery_ann::{Quantiser, QuantiserKind};
 use orrery_model::Result;
 use orrery_sql::DistanceFunction;
 use orrery_storage::{Direction, Snapshot};
@@ -59,6 +59,8 @@ pub(crate) struct ApproximateState {
 pub(crate) struct CodeKind {
     /// True if the codes are nodes of a graph.
     has_graph: bool,
+    /// True for codes of the kind `spherical`.
+    is_spherical: bool,
     /// The number of the distance function.
     function: u8,
     /// Bytes of a code.
@@ -70,6 +72,7 @@ impl CodeKind {
     pub(crate) fn of(index: &VectorIndex) -> Self {
         CodeKind {
             has_graph: index.kind == VectorIndexKind::DiskAnn,
+            is_spherical: index.quantiser == QuantiserKind::Spherical,
             function: match index.function {
                 DistanceFunction::Cosine => 0,
                 DistanceFunction::DotProduct => 1,
@@ -99,7 +102,8 @@ impl ApproximateState {
         row.extend_from_slice(&self.began.to_be_bytes());
         row.extend_from_slice(&self.version.to_be_bytes());
         row.extend_from_slice(&self.marks_from.to_be_bytes());
-        row.push(u8::from(self.codes.has_graph));
+        let (graph, spherical) = (self.codes.has_graph, self.codes.is_spherical);
+        row.push(u8::from(graph) | u8::from(spherical) << 1);
         row.push(self.codes.function);
         row.extend_from_slice(&self.codes.code_bytes.to_be_bytes());
         match self.progress {
@@ -115,9 +119,10 @@ impl ApproximateState {
     }
 
     fn decode(row: &[u8]) -> Option<Self> {
-        let [has_graph, function, high, low] = *row.get(24..28)?.first_chunk()?;
+        let [kind, function, high, low] = *row.get(24..28)?.first_chunk()?;
         let codes = CodeKind {
-            has_graph: has_graph == 1,
+            has_graph: kind & 1 != 0,
+            is_spherical: kind & 2 != 0,
             function,
             code_bytes: u16::from_be_bytes([high, low]),
         };
@@ -279,6 +284,7 @@ mod tests {
             marks_from: 8,
             codes: CodeKind {
                 has_graph: true,
+                is_spherical: true,
                 function: 2,
                 code_bytes: 512,
             },

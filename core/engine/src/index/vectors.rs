@@ -19,6 +19,7 @@ use super::composite::value_at;
 use super::paths::Step;
 use super::policy::{SearchIndex, names_of};
 use super::value;
+use orrery_ann::QuantiserKind;
 use orrery_model::partition_key::murmur3_128;
 use orrery_model::{Json, Object, object};
 use orrery_sql::{
@@ -99,6 +100,8 @@ pub(crate) struct VectorIndex {
     pub kind: VectorIndexKind,
     /// The distance function of the vector policy.
     pub function: DistanceFunction,
+    /// The kind of quantised vectors.
+    pub quantiser: QuantiserKind,
     /// The number of bytes of a quantised vector.
     pub code_bytes: usize,
     /// The number of candidates from which a vector of a graph gets its neighbours.
@@ -153,14 +156,20 @@ impl VectorIndex {
             let value = entry.body.get(name).and_then(Json::as_i64);
             value.map_or(default, |value| value.unsigned_abs() as usize)
         };
+        let quantiser = match entry.body.get("quantizerType").and_then(Json::as_str) {
+            Some("spherical") => QuantiserKind::Spherical,
+            _ => QuantiserKind::Product,
+        };
         let code_bytes = (dimensions / COMPONENTS_PER_BYTE).clamp(1, CODE_BYTES_MAX);
+        let code_bytes = number("quantizationByteSize", code_bytes);
         VectorIndex {
             path: entry.names.iter().cloned().map(Step::Name).collect(),
             data_type,
             dimensions,
             kind,
             function,
-            code_bytes: number("quantizationByteSize", code_bytes),
+            quantiser,
+            code_bytes: quantiser.code_bytes(dimensions, code_bytes),
             build_list_size: number("indexingSearchListSize", BUILD_LIST_SIZE),
             shard_path: None,
             text: format!("vector {} {} {dimensions}", entry.path, data_type.name()),
