@@ -276,8 +276,8 @@ fn load(
         return Ok(None);
     }
     let mut codes = ShardedCodes::new(code_bytes);
-    let mut read = 0_usize;
-    for row in scan(snapshot, &keys::codes(path), Direction::Forward) {
+    let rows = scan(snapshot, &keys::codes(path), Direction::Forward);
+    for (read, row) in rows.enumerate() {
         let (key, value) = row?;
         let number = keys::read_vector_number(&key).ok_or_else(|| damaged("a code"))?;
         let code = VectorCode::read(&value, code_bytes)?;
@@ -287,7 +287,6 @@ fn load(
                 return Ok(None);
             }
         }
-        read += 1;
         codes.insert(number, &code);
     }
     Ok(Some(Arc::new(VectorCodes {
