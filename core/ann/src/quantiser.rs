@@ -16,7 +16,7 @@
 //! Left out: codes in memory (`codes.rs`), and the choice of a kind and of a number of bytes.
 
 use crate::metric::{Metric, prepared};
-use crate::tables::Distances;
+use crate::tables::{CORRECTION_BYTES, Distances};
 use crate::{product, spherical};
 use orrery_model::{Error, Result};
 use std::fmt;
@@ -58,6 +58,14 @@ impl QuantiserKind {
             Self::Spherical => spherical::code_bytes(dimensions),
         };
         wanted.clamp(*range.start(), *range.end())
+    }
+
+    /// Returns the bytes of a code that are not those of components.
+    pub fn correction_bytes(self) -> usize {
+        match self {
+            Self::Product => 0,
+            Self::Spherical => CORRECTION_BYTES,
+        }
     }
 
     fn to_byte(self) -> u8 {

@@ -121,10 +121,9 @@ pub(crate) fn read(layout: Layout, mut rest: &[u8]) -> Option<Sphere> {
     }
     let mut mean = finite_numbers(rest)?;
     let spread = mean.remove(0);
-    let is_valid = spread >= 0.0
-        && mean
-            .iter()
-            .all(|component| component.abs() <= COMPONENT_MAX);
+    let is_bounded = |number: &f32| number.abs() <= COMPONENT_MAX;
+    let spread_max = COMPONENT_MAX * layout.dimensions as f32;
+    let is_valid = (0.0..=spread_max).contains(&spread) && mean.iter().all(is_bounded);
     is_valid.then(|| Sphere::new(layout, seed, spread, mean))
 }
 

@@ -7,7 +7,7 @@ use orrery_engine::{BackgroundTask, Container, Engine, EngineOptions, Profile};
 use orrery_model::world::SeededWorld;
 use orrery_storage::testing::Crashing;
 use orrery_storage::{Direction, MemoryStore, PartitionId, Store};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -542,6 +542,92 @@ fn a_shard_key_confines_the_search_to_the_vectors_of_its_value() {
         assert!(explanation.contains("of one shard"), "{explanation}");
         assert!(sharded < whole, "{kind}: {sharded} and {whole} RU");
     }
+}
+
+/// A query that asks for more rows than there are gets each item once, those without a vector last.
+#[test]
+fn items_of_an_index_with_shards_are_returned_once() {
+    for kind in ["quantizedFlat", "diskANN"] {
+        for items in [5, 400] {
+            let mut model = Model::new(&sharded_index(kind), "cosine", 18);
+            model.fill(items);
+            model.link(10_000);
+            let without = r#"{"id":"without7","pk":63,"tenant":1}"#;
+            assert_eq!(key_of("without7"), 63);
+            model.write(&WriteOperation::Upsert, Some(without), "without7");
+            for (limit, condition) in [
+                ("", "true"),
+                ("TOP 600", "true"),
+                ("TOP 200", "c.tenant = 1"),
+                ("TOP 9", "c.tenant = 1"),
+                ("", "c.pk = 58"),
+                ("TOP 50", "c.pk = 58 AND c.tenant = 1"),
+            ] {
+                let nearest = |exact: bool| {
+                    query(&format!(
+                        "SELECT {limit} VALUE c.id FROM c WHERE {condition} \
+                         ORDER BY VectorDistance(c.v, {:?}, {exact})",
+                        vec![0.5; DIMENSIONS]
+                    ))
+                };
+                let pages = |exact: bool, sizes: &[usize]| {
+                    let scope = Scope::Everything;
+                    rows(
+                        &model.engine,
+                        &model.container,
+                        &scope,
+                        &nearest(exact),
+                        sizes,
+                    )
+                    .expect("rows")
+                };
+                let all = pages(true, &[1_000]);
+                for sizes in [&[1_000][..], &[7]] {
+                    let some = pages(false, sizes);
+                    let distinct: BTreeSet<&String> = some.iter().collect();
+                    assert_eq!(distinct.len(), some.len(), "{kind} {limit} {condition}");
+                    assert_eq!(some.len(), all.len(), "{kind} {limit} {condition}");
+                }
+            }
+        }
+    }
+}
+
+/// The vectors of such a container are in no shard until the reindex has written them again.
+#[test]
+fn a_container_of_an_earlier_version_gets_shards_by_a_reindex() {
+    let mut model = Model::new(&index("diskANN"), "cosine", 19);
+    model.fill(400);
+    model.link(10_000);
+    let old = |text: &str| {
+        let with_key = r#""type":"diskANN","vectorIndexShardKey":["/tenant"]"#;
+        let old = text.replace(r#","hasShards":true"#, "");
+        (old != text).then(|| old.replace(r#""type":"diskANN""#, with_key))
+    };
+    // The record of the account is none of a container.
+    rewrite_record(&*model.store, old);
+    model.reopen();
+    let check = |model: &mut Model| {
+        for n in 0..20 {
+            let id = format!("i{n}");
+            let vector = model.vectors[&id].clone();
+            model.check_near_of(&vector, Some(model.tenants[&id]));
+            model.check_near(&vector);
+        }
+    };
+    check(&mut model);
+    model.engine.reindex_some(100).expect("a step");
+    check(&mut model);
+    model.engine.finish_reindexing().expect("the reindex");
+    model.engine.finish_linking().expect("linked");
+    check(&mut model);
+    model.check_recall(0.95);
+    let shards = "SELECT TOP 5 VALUE c.id FROM c WHERE c.tenant = 1 \
+        ORDER BY VectorDistance(c.v, [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0])";
+    assert_eq!(model.rows(shards).len(), 5);
+    // The old rows are gone: a code, a list and an entry for each shard, a quantiser, a state.
+    assert_eq!(model.approximate_rows(), 400 * 2 + TENANTS + 2);
+    check_counters(&model.engine, &model.container);
 }
 
 #[test]

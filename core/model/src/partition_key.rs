@@ -369,14 +369,19 @@ impl Component {
         }
     }
 
-    fn to_json(&self) -> Json {
+    /// Returns the value, or `None` if the item does not have the property.
+    pub fn value(&self) -> Option<Json> {
         match self {
-            Component::Undefined => Json::Object(Object::new()),
-            Component::Null => Json::Null,
-            Component::Bool(b) => Json::Bool(*b),
-            Component::Number(n) => Json::from(*n),
-            Component::String(s) => Json::String(s.clone()),
+            Component::Undefined => None,
+            Component::Null => Some(Json::Null),
+            Component::Bool(b) => Some(Json::Bool(*b)),
+            Component::Number(n) => Some(Json::from(*n)),
+            Component::String(s) => Some(Json::String(s.clone())),
         }
+    }
+
+    fn to_json(&self) -> Json {
+        self.value().unwrap_or_else(|| Json::Object(Object::new()))
     }
 }
 

@@ -284,20 +284,17 @@ impl Nearest {
         self.components.len()
     }
 
-    /// Returns the number of bytes of a stored vector that can be compared.
-    pub fn stored_bytes(&self) -> usize {
-        stored_vector_bytes(self.data_type, self.dimensions())
-    }
-
     /// Returns the score of a stored vector of the same data type, larger for nearer vectors.
-    /// Returns `None` if the distance is undefined, or for bytes that are no such vector.
+    /// Returns `None` if the distance is undefined, or for bytes that are no such vector. Bytes
+    /// behind the vector are left out.
     pub fn score(&self, stored: &[u8]) -> Option<f64> {
         self.scores([stored; VECTORS_AT_ONCE])[0]
     }
 
     /// Returns the scores of several stored vectors, as [`Nearest::score`] does for each.
     pub fn scores(&self, stored: [&[u8]; VECTORS_AT_ONCE]) -> [Option<f64>; VECTORS_AT_ONCE] {
-        let bytes = self.stored_bytes();
+        let bytes = stored_vector_bytes(self.data_type, self.dimensions());
+        let stored = stored.map(|row| row.get(..bytes).unwrap_or(row));
         if stored.iter().any(|vector| vector.len() != bytes) {
             return stored.map(|vector| match vector.len() == bytes {
                 true => self.score(vector),

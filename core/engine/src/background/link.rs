@@ -286,8 +286,11 @@ impl LinkStep<'_> {
         if marks.is_empty() && changed.is_empty() && progress == state.progress {
             return Ok(Linked::All);
         }
-        let moved = self.moved(&codes, &changed);
-        if self.index.kind == VectorIndexKind::DiskAnn && !moved.is_empty() {
+        let moved = match self.index.kind {
+            VectorIndexKind::DiskAnn => self.moved(&codes, &changed),
+            VectorIndexKind::QuantizedFlat | VectorIndexKind::Flat => Vec::new(),
+        };
+        if !moved.is_empty() {
             let changes = self.linked(&codes, &moved)?;
             self.commit(&codes, changes, state.after_a_commit())?;
             return Ok(Linked::Some);

@@ -10,7 +10,7 @@ use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
 use super::stored_policies::{
-    HAS_SEARCH_ENTRIES, HAS_WORD_ENTRIES, excluded_since, older_policy, read_policies,
+    HAS_SEARCH_ENTRIES, HAS_SHARDS, HAS_WORD_ENTRIES, excluded_since, older_policy, read_policies,
 };
 use super::{Catalog, RowChanges};
 use crate::background::agenda::{Agenda, Subject};
@@ -505,6 +505,7 @@ impl Container {
             "excludedSince" => excluded_since(policies),
             HAS_SEARCH_ENTRIES => true,
             HAS_WORD_ENTRIES => true,
+            HAS_SHARDS => true,
         };
         if let Some(throughput) = self.provision.decisions().kept() {
             internal.push_new("throughput", throughput);
@@ -604,6 +605,7 @@ impl Catalog {
                 "excludedSince" => 0,
                 HAS_SEARCH_ENTRIES => true,
                 HAS_WORD_ENTRIES => true,
+                HAS_SHARDS => true,
             },
         };
         let offer = if is_shared {

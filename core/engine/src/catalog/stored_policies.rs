@@ -19,6 +19,8 @@ pub(super) const HAS_SEARCH_ENTRIES: &str = "hasSearchEntries";
 /// The member of a record that says that full-text indexes have entries of words, which fuzzy terms
 /// need.
 pub(super) const HAS_WORD_ENTRIES: &str = "hasWordEntries";
+/// The member of a record that says that the rows of vectors have the shards of a shard key.
+pub(super) const HAS_SHARDS: &str = "hasShards";
 
 /// Returns the entry of an older policy in the record of a container: generation, policy, and what
 /// the entries of its vector and full-text indexes follow from beside the policy.
@@ -122,13 +124,29 @@ pub(super) fn read_policies(internal: &Object, settings: &Settings) -> Result<Po
     }
 
     // A record without `hasWordEntries` is from a version of the engine whose full-text indexes had
-    // no entries of words. This step comes last: an earlier version that has begun the steps above
-    // has numbered their generations alike.
+    // no entries of words. This step and the next one come last, in the order of those versions: an
+    // earlier version that has begun the steps above has numbered their generations alike.
     let newest = &policies.newest.1;
     if internal.get(HAS_WORD_ENTRIES).is_none() && !newest.stored_texts().is_empty() {
         let texts = newest.stored_texts().iter().cloned();
         let texts = texts.map(TextIndex::without_words).collect();
         let vectors = newest.stored_vectors().to_vec();
+        let older = Policy::clone(newest).with_search_entries(vectors, texts);
+        let (generation, newest) = policies.newest;
+        policies.older.push((generation, Arc::new(older)));
+        policies.newest = (generation + 1, newest);
+    }
+
+    // A record without `hasShards` is from a version of the engine whose rows of vectors had no
+    // shards.
+    let newest = &policies.newest.1;
+    let mut vectors = newest.stored_vectors().iter();
+    if internal.get(HAS_SHARDS).is_none() && vectors.any(|index| index.shard_path.is_some()) {
+        let entries = newest.vector_indexes().iter();
+        let entries = entries.zip(newest.stored_vectors());
+        let without_shards = entries.map(|(entry, index)| index.without_shard_key(entry));
+        let vectors = without_shards.collect();
+        let texts = newest.stored_texts().to_vec();
         let older = Policy::clone(newest).with_search_entries(vectors, texts);
         let (generation, newest) = policies.newest;
         policies.older.push((generation, Arc::new(older)));

@@ -7,6 +7,7 @@
 use crate::index::policy::{GEOMETRY_TYPES, Policy, SearchIndex, names_of};
 use crate::index::texts::TextIndex;
 use crate::index::vectors::VectorIndex;
+use crate::partition::row::is_system;
 use crate::request::properties::member;
 use orrery_model::json::deep_equal;
 use orrery_model::words::shortened;
@@ -521,7 +522,12 @@ fn check_shard_key(value: &Json) -> Result<()> {
         .ok_or_else(|| bad("One of the specified inputs is invalid"))?;
     for path in paths {
         let text = path.as_str().unwrap_or_default();
-        if names_of(text).is_none() {
+        // Of the system properties only `_ts` has a value in an index.
+        let is_path = names_of(text).is_some_and(|names| match names.first() {
+            Some(name) => name == "_ts" || !is_system(name),
+            None => false,
+        });
+        if !is_path {
             return Err(bad(format!(
                 "The Vector Indexing Policy has an invalid Shard Path: {text}."
             )));
@@ -658,6 +664,10 @@ mod tests {
                 index(r#"{"path":"/v1","type":"diskANN","vectorIndexShardKey":["/a","/b","/c"]}"#),
                 "The number of shard paths defined in the Vector Indexing Policy: 3 exceeds the \
                  maximum: 1.",
+            ),
+            (
+                index(r#"{"path":"/v1","type":"diskANN","vectorIndexShardKey":["/_etag"]}"#),
+                "The Vector Indexing Policy has an invalid Shard Path: /_etag.",
             ),
             (
                 index(r#"{"path":"/v1","type":"diskANN","vectorIndexShardKey":"/a"}"#),

@@ -82,7 +82,10 @@ impl Shard {
     pub(crate) fn read(bytes: &[u8]) -> Option<Shard> {
         match bytes {
             [] => Some(Shard::ONLY),
-            bytes => Some(Shard(u64::from_be_bytes(bytes.try_into().ok()?))),
+            bytes => match u64::from_be_bytes(bytes.try_into().ok()?) {
+                0 => None,
+                hash => Some(Shard(hash)),
+            },
         }
     }
 }
@@ -136,7 +139,7 @@ impl VectorIndex {
         let names = names_of(path).unwrap_or_default();
         VectorIndex {
             shard_path: Some(names.into_iter().map(Step::Name).collect()),
-            text: format!("{} by {path}", self.text),
+            text: format!("{} by {path:?}", self.text),
             ..self
         }
     }
@@ -160,7 +163,8 @@ impl VectorIndex {
             Some("spherical") => QuantiserKind::Spherical,
             _ => QuantiserKind::Product,
         };
-        let code_bytes = (dimensions / COMPONENTS_PER_BYTE).clamp(1, CODE_BYTES_MAX);
+        let code_bytes = dimensions / COMPONENTS_PER_BYTE + quantiser.correction_bytes();
+        let code_bytes = code_bytes.clamp(1, CODE_BYTES_MAX);
         let code_bytes = number("quantizationByteSize", code_bytes);
         VectorIndex {
             path: entry.names.iter().cloned().map(Step::Name).collect(),
@@ -174,6 +178,11 @@ impl VectorIndex {
             shard_path: None,
             text: format!("vector {} {} {dimensions}", entry.path, data_type.name()),
         }
+    }
+
+    /// Returns the index of an entry as the versions of the engine had it that did not know shards.
+    pub(crate) fn without_shard_key(&self, entry: &SearchIndex) -> Self {
+        Self::without_shards(entry, self.data_type, self.dimensions, self.function)
     }
 
     /// Returns what [`VectorIndex::from_record`] reads.
@@ -224,8 +233,15 @@ impl VectorIndex {
     }
 
     /// Returns the shard in a row, or `None` for a damaged row.
-    pub(crate) fn shard_of_row(&self, row: &[u8]) -> Option<Shard> {
-        Shard::read(row.get(self.stored_bytes()..)?)
+    fn shard_of_row(&self, row: &[u8]) -> Option<Shard> {
+        let shard = Shard::read(row.get(self.stored_bytes()..)?)?;
+        ((shard != Shard::ONLY) == self.shard_path.is_some()).then_some(shard)
+    }
+
+    /// Returns the number of bytes of a row.
+    pub(crate) fn row_bytes(&self) -> usize {
+        let shard = self.shard_path.as_ref().map_or(0, |_| size_of::<Shard>());
+        self.stored_bytes() + shard
     }
 
     fn stored_bytes(&self) -> usize {

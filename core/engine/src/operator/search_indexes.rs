@@ -26,8 +26,8 @@ use orrery_storage::{Direction, Snapshot};
 const COUNTED_MAX: u64 = 20_000;
 /// Rows from which the size of all rows is estimated.
 const SAMPLE_MAX: usize = 1_000;
-/// Bytes of the key of a vector, and of the sum of squares in its value.
-const VECTOR_OVERHEAD: u64 = 21 + 8;
+/// Bytes of the key of a vector.
+const VECTOR_KEY_BYTES: u64 = 21;
 
 /// The state of a search index, from the one that needs no work to the one that needs most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -342,10 +342,9 @@ struct VectorPart<'a> {
 impl VectorPart<'_> {
     fn read(&self, path: PathNumber) -> Result<(SearchIndexState, SearchIndexFigures)> {
         let vectors = Partition::entries_of(self.snapshot, path)?;
-        let components = self.index.dimensions * self.index.data_type.component_bytes();
         let mut figures = SearchIndexFigures {
             entries: vectors,
-            vector_bytes: vectors * (VECTOR_OVERHEAD + components as u64),
+            vector_bytes: vectors * (VECTOR_KEY_BYTES + self.index.row_bytes() as u64),
             ..SearchIndexFigures::default()
         };
         let is_flat = self.index.kind == VectorIndexKind::Flat;

@@ -77,6 +77,8 @@ impl std::ops::Deref for CodesRef<'_> {
 pub(crate) struct ShardedCodes {
     code_bytes: usize,
     shards: HashMap<Shard, Codes>,
+    /// The number of codes.
+    count: usize,
     /// The shards of the items; those in [`Shard::ONLY`] are left out.
     shard_of: HashMap<ItemNumber, Shard>,
     /// The codes of a shard that has none.
@@ -88,6 +90,7 @@ impl ShardedCodes {
         ShardedCodes {
             code_bytes,
             shards: HashMap::new(),
+            count: 0,
             shard_of: HashMap::new(),
             none: Codes::new(code_bytes + PREFIX_BYTES),
         }
@@ -118,7 +121,7 @@ impl ShardedCodes {
 
     /// Returns the number of codes.
     pub(crate) fn len(&self) -> usize {
-        self.shards.values().map(Codes::len).sum()
+        self.count
     }
 
     fn insert(&mut self, number: ItemNumber, code: &VectorCode) {
@@ -132,13 +135,17 @@ impl ShardedCodes {
         let record_bytes = self.code_bytes + PREFIX_BYTES;
         let codes = self.shards.entry(code.shard);
         let codes = codes.or_insert_with(|| Codes::new(record_bytes));
+        let before = codes.len();
         codes.insert(number, &record);
+        self.count += codes.len() - before;
     }
 
     fn remove(&mut self, number: ItemNumber) {
         let shard = self.shard_of.remove(&number).unwrap_or(Shard::ONLY);
         if let Some(codes) = self.shards.get_mut(&shard) {
+            let before = codes.len();
             codes.remove(number);
+            self.count -= before - codes.len();
             if codes.is_empty() {
                 self.shards.remove(&shard);
             }
@@ -169,6 +176,11 @@ impl VectorCodes {
     /// Locks the codes for reading.
     pub(crate) fn read(&self) -> CodesRef<'_> {
         CodesRef(read(&self.codes))
+    }
+
+    /// Returns true if the task has changed the codes since a state.
+    pub(crate) fn is_newer(&self, state: &ApproximateState) -> bool {
+        read(&self.codes).version > state.version
     }
 
     /// Returns true if the codes are those of a state, or newer.

@@ -20,7 +20,7 @@
 //! 1F   00 epk                                bytes·8: size of a large logical partition
 //! 1F   01                                    base·8 growth·8: bound of the others (key_sizes.rs)
 //! 20   path·4 prefix·8 number·8              vector of an item (index/vectors.rs)
-//! 21   path·4 number·8                       prefix·8 code   quantised vector
+//! 21   path·4 number·8                       prefix·8 code shard  quantised vector
 //! 22   path·4 number·8                       neighbours      list of a graph of vectors
 //! 22   path·4 entry·8 shard                  neighbours      list of the entry of a graph
 //! 23   path·4 lsn·8 number·8                 prefix·8        vector that a commit has changed

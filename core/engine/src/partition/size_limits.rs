@@ -11,11 +11,17 @@ use std::sync::Arc;
 /// candidates. Fewer are compared as fast.
 pub const APPROXIMATE_FROM: u64 = 10_000;
 
+/// Codes that are compared in the time in which a search in a graph reads a list.
+const CODES_PER_LIST: u64 = 250;
+
 /// The use of quantised vectors.
 #[derive(Clone, Debug)]
 pub(crate) struct ApproximateSearch {
     /// Vectors of a partition from which on they are quantised.
     pub from: u64,
+    /// Codes that are compared in the time in which a search in a graph reads a list. A test that
+    /// quantises fewer vectors has fewer in proportion, so that its graphs are searched.
+    pub codes_per_list: usize,
     /// The memory for queries.
     pub memory: Arc<MemoryBudget>,
     /// The part of it that the quantised vectors of all partitions may take.
@@ -28,6 +34,7 @@ impl ApproximateSearch {
     pub(crate) fn new(from: u64, memory: &Arc<MemoryBudget>) -> Self {
         ApproximateSearch {
             from,
+            codes_per_list: (from * CODES_PER_LIST).div_ceil(APPROXIMATE_FROM) as usize,
             memory: Arc::clone(memory),
             codes: MemoryBudget::new(memory.limit() / 2),
         }

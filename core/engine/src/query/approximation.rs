@@ -15,7 +15,7 @@
 //! Promises: scores are those of whole vectors in the query's snapshot, so a candidate that has
 //! changed or gone does no harm. A vector that the background task has not taken in is compared.
 //! Left out: an answer that is complete. An item whose code is far from the query may be missed, as
-//! with the service, and so may one that was deleted after the snapshot.
+//! with the service, and so may one that was deleted, or moved to another shard, after the snapshot.
 
 use super::condition::{conjuncts, steps};
 use super::index_view::IndexView;
@@ -34,6 +34,7 @@ use orrery_ann::{Codes, GraphView};
 use orrery_model::{Kind, Result};
 use orrery_sql::{Condition, Nearest, SearchEffort, Test};
 use orrery_storage::{Direction, Snapshot};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -47,11 +48,6 @@ const GROWTH: u64 = 4;
 /// The best of the compared candidates that a round returns for each row, so that a query which
 /// looks behind its last row needs no other round.
 const RETURNED_PER_ROW: usize = 2;
-/// Codes that are compared in the time in which a search in a graph reads a list.
-const CODES_PER_LIST: u64 = 250;
-/// Vectors from which on an index is approximate, for each code that is compared in that time, if
-/// the index of a test has few vectors.
-const FROM_PER_CODE: u64 = 40;
 /// The largest number of candidates of a search in a graph. For more all codes are compared.
 const LIST_SIZE_MAX: usize = 4_096;
 /// Vectors for each one that has changed, below which all vectors are compared.
@@ -167,7 +163,7 @@ impl Approximation {
             Err(error) if error.kind() == Kind::DataDamaged => return Ok(None),
             Err(error) => return Err(error),
         };
-        let shards = shards_of(query, snapshot, index, path)?;
+        let shards = shards_of(query, index);
         let searched = match &shards {
             None => vectors,
             Some(shards) => {
@@ -218,7 +214,7 @@ impl Approximation {
         })
     }
 
-    /// Returns the number of vectors among which candidates are searched.
+    /// Returns the number of vectors of the shards that are searched.
     pub(super) fn searched(&self) -> u64 {
         self.searched
     }
@@ -266,9 +262,10 @@ impl Approximation {
             Some(items) => self.nearest_among(items, effort, nearest, entries),
             None => self.nearest_codes(effort, snapshot, query, nearest, entries)?,
         };
-        // A search in a graph always finds some, and may miss others.
-        let has_all = self.among.is_some() || self.shards.is_some();
-        let is_complete = has_all && !found.is_of_graph && found.items.len() < effort.compared;
+        // A search in a graph may miss some, and newer codes may lack those of the snapshot.
+        let is_confined = self.among.is_some() || self.shards.is_some();
+        let has_all_codes = is_confined && !found.is_of_graph && !self.codes.is_newer(&self.state);
+        let is_complete = has_all_codes && found.items.len() < effort.compared;
         let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
         let mut numbers = BTreeSet::new();
         let mut candidates: Vec<(EpkPrefix, ItemNumber)> = Vec::with_capacity(found.items.len());
@@ -362,9 +359,8 @@ impl Approximation {
         let vector = nearest.components();
         let quantiser = &self.codes.quantiser;
         let code_bytes = quantiser.code_bytes() as u64;
-        let distances = quantiser.distances(&vector);
+        let mut distances = None;
         let list_size = effort.list_size.max(effort.compared);
-        let codes_per_list = (query.approximate.from / FROM_PER_CODE).clamp(1, CODES_PER_LIST);
         let codes = self.codes.read();
         let shards: Vec<(Shard, &Codes)> = match &self.shards {
             None => codes.all().collect(),
@@ -376,7 +372,7 @@ impl Approximation {
         let mut found = NearestItems::default();
         let mut nodes: Vec<(f32, u64)> = Vec::new();
         for (shard, codes) in &shards {
-            let is_graph_cheaper = codes.len() as u64 / codes_per_list >= list_size as u64;
+            let is_graph_cheaper = codes.len() / query.approximate.codes_per_list >= list_size;
             if self.has_graph && is_graph_cheaper && list_size <= LIST_SIZE_MAX {
                 let lists = StoredLists {
                     snapshot,
@@ -398,11 +394,17 @@ impl Approximation {
                 entries.vector_bytes += codes.len() as u64 * code_bytes;
                 // No check point while the codes are locked: another page would wait for the task
                 // that changes them, and this one for the turn of that page.
-                nodes.extend(codes.nearest(&distances, effort.compared, &mut || Ok(()))?);
+                let distances = distances.get_or_insert_with(|| quantiser.distances(&vector));
+                nodes.extend(codes.nearest(distances, effort.compared, &mut || Ok(()))?);
+            }
+            // The best ones of many small shards are kept.
+            if nodes.len() > effort.compared * 2 {
+                nodes.select_nth_unstable_by(effort.compared, by_distance);
+                nodes.truncate(effort.compared);
             }
         }
         if shards.len() > 1 {
-            nodes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            nodes.sort_unstable_by(by_distance);
         }
         for (_, number) in nodes.into_iter().take(effort.compared) {
             if let Some(record) = codes.get(number) {
@@ -486,37 +488,31 @@ impl Approximation {
     }
 }
 
-/// Returns the shards that have all matches of a query, or `None` if all shards may have some.
-fn shards_of(
-    query: &PartitionQuery<'_>,
-    snapshot: &dyn Snapshot,
-    index: &VectorIndex,
-    path: PathNumber,
-) -> Result<Option<Vec<Shard>>> {
-    let Some(shard_path) = &index.shard_path else {
-        return Ok(None);
-    };
-    let Some(key) = query.key else {
-        let conjuncts = conjuncts(query.query.condition());
-        return Ok(conjuncts.into_iter().find_map(|condition| match condition {
-            Condition::Term { path, test, .. } if steps(path) == *shard_path => shards_with(test),
-            _ => None,
-        }));
-    };
-    // The items of a logical partition have one value at the path of the partition key.
+/// Returns the shards that have all matches of a query, or `None` if all shards may have some. A
+/// query of one partition key names a shard only if the shard key is the path of that key.
+fn shards_of(query: &PartitionQuery<'_>, index: &VectorIndex) -> Option<Vec<Shard>> {
+    let shard_path = index.shard_path.as_ref()?;
     let is_of_key = match query.settings.partition_key.paths() {
         [names] => steps_of(names) == *shard_path,
         _ => false,
     };
-    if !is_of_key {
-        return Ok(None);
+    if query.key.is_some() && !is_of_key {
+        return None;
     }
-    let range = keys::vectors(path, Some(keys::epk_prefix(key.epk())));
-    let Some(row) = scan(snapshot, &range, Direction::Forward).next() else {
-        return Ok(None);
-    };
-    let shard = index.shard_of_row(&row?.1).ok_or_else(damaged_row)?;
-    Ok(Some(vec![shard]))
+    for condition in conjuncts(query.query.condition()) {
+        if let Condition::Term { path, test, .. } = condition
+            && steps(path) == *shard_path
+            && let Some(shards) = shards_with(test)
+        {
+            return Some(shards);
+        }
+    }
+    let value = query.key_value.filter(|_| is_of_key)?;
+    Some(vec![Shard::of_value(Some(value))])
+}
+
+fn by_distance(a: &(f32, ItemNumber), b: &(f32, ItemNumber)) -> Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
 fn steps_of(names: &[String]) -> Vec<Step> {

@@ -461,6 +461,7 @@ impl PageRun<'_> {
             settings: &opened.settings,
             policies: &opened.policies,
             key: reach.key.as_ref(),
+            key_value: reach.key_value.as_ref(),
             within: None,
             visible: &no_visibility,
             facts: &no_facts,

@@ -456,11 +456,9 @@ impl<'t> Vectors<'t> {
 
     /// Takes the vectors that have been added.
     pub(super) fn finish(&mut self) {
-        let bytes = self.nearest.stored_bytes();
         let mut vectors: [&[u8]; VECTORS_AT_ONCE] = [&[]; VECTORS_AT_ONCE];
         for (vector, (_, _, stored)) in vectors.iter_mut().zip(&self.batch) {
-            // The rows of an index with a shard key have the shard behind the vector.
-            *vector = stored.get(..bytes).unwrap_or(stored);
+            *vector = stored;
         }
         let scores = self.nearest.scores(vectors);
         for ((number, epk_prefix, _), score) in self.batch.drain(..).zip(scores) {
@@ -563,9 +561,8 @@ impl<'a> ScoredPostings<'a> {
             return Ok(());
         };
         let (snapshot, ties) = (self.snapshot, self.walk.ties);
-        let (mut matches, mut has_all) = (None, false);
         while self.round.len() == 0
-            && !has_all
+            && !self.is_last_round
             && let Some(effort) = approximation.effort(approximation.first_round + self.rounds)
         {
             self.rounds += 1;
@@ -583,7 +580,7 @@ impl<'a> ScoredPostings<'a> {
             let query = &self.query;
             let proposed =
                 approximation.compare_proposed(effort, snapshot, query, vectors, &mut entries)?;
-            has_all = proposed.is_complete;
+            let is_complete = proposed.is_complete;
             let take = &mut |scored| best.add(scored);
             let vectors = Vectors::new(nearest, take);
             approximation.compare_others(proposed, snapshot, query, vectors, &mut entries)?;
@@ -591,21 +588,25 @@ impl<'a> ScoredPostings<'a> {
 
             // Nearer vectors than those behind the worst proposed one may be missing.
             let mut round = best.finish();
-            if !has_all {
+            if is_complete {
+                // No other item of the scope can be an answer, if the round keeps all of them.
+                self.is_last_round = best.last.is_none();
+            } else {
                 let is_known = |scored: &Scored| {
                     worst.is_some_and(|worst| !scored.compare(&worst, ties).is_gt())
                 };
                 round.retain(is_known);
-            } else if let Some(planned) = approximation.lookup() {
-                matches = Some(planned.clone());
             }
             let after = self.after;
             round.retain(|scored| after.is_before(scored, ties));
             self.round = round.into_iter();
         }
-        // The matches of a lookup have all been compared, so no others are.
-        if matches.is_some() {
-            self.walk.filter = matches;
+        // Comparing the vectors of all matches of a lookup is the end of its rounds.
+        if self.round.len() == 0
+            && !self.is_last_round
+            && let Some(planned) = approximation.lookup().cloned()
+        {
+            self.walk.filter = Some(planned);
             self.walk.approximation = None;
         }
         Ok(())

@@ -151,10 +151,13 @@ impl Planner<'_, '_> {
         match &mut walk.approximation {
             None if are_few => walk.filter = Some(shortest.planned.clone()),
             None => {}
-            Some(approximation) => match matches <= approximation.searched() / VECTORS_PER_CODE {
-                true => approximation.compare_matches_of(shortest.planned.clone()),
-                false => approximation.expect_matches(matches),
-            },
+            Some(approximation) => {
+                let searched = approximation.searched().min(vectors);
+                match matches <= searched / VECTORS_PER_CODE {
+                    true => approximation.compare_matches_of(shortest.planned.clone()),
+                    false => approximation.expect_matches(matches),
+                }
+            }
         }
         Ok(())
     }
