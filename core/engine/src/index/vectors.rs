@@ -196,8 +196,8 @@ impl VectorIndex {
     }
 
     /// Reads the index of an entry of `vectorIndexes` from a record of the catalog. Returns `None`
-    /// for a damaged record. Records of before lack the distance function, or the shards: their rows
-    /// have none.
+    /// for a damaged record. Records of before lack the distance function, and then the member for
+    /// shards: their rows have none.
     pub(crate) fn from_record(entry: &SearchIndex, record: &Json) -> Option<Self> {
         let data_type = DataType::parse(record.get("dataType")?.as_str()?)?;
         let dimensions = usize::try_from(record.get("dimensions")?.as_i64()?).ok()?;

@@ -15,7 +15,7 @@
 //! Promises: scores are those of whole vectors in the query's snapshot, so a candidate that has
 //! changed or gone does no harm. A vector that the background task has not taken in is compared.
 //! Left out: an answer that is complete. An item whose code is far from the query may be missed, as
-//! with the service, and so may one that was deleted, or moved to another shard, after the snapshot.
+//! with the service, and so may one that was deleted or moved to another shard after the snapshot.
 
 use super::condition::{conjuncts, steps};
 use super::index_view::IndexView;
