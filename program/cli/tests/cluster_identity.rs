@@ -283,14 +283,15 @@ fn a_cluster_that_loses_its_tables_while_nodes_run_is_not_created_again() {
     assert!(!exists(&fleet, "second"), "no tables were created");
     restore(&fleet, "second");
     for server in [&server, &other] {
-        for container in containers {
+        let statuses = at_once(&containers, |container| {
             let mut client = server.client();
             wait_for(
                 container,
                 || read(&mut client, container, "before"),
                 |status| *status == 200,
-            );
-        }
+            )
+        });
+        assert_eq!(statuses, [200; 4]);
     }
 }
 
