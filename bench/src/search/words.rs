@@ -1,7 +1,7 @@
 //! Searches for words, alone and with vectors, on a container with a full-text and a flat vector
 //! index, beside the same queries on a container without them; and the rank of words in rivals.
 
-use super::answer::Costs;
+use super::answer::{Answer, Costs};
 use super::container::SearchContainer;
 use super::data::{Data, ITEMS_PER_KEY, TOP};
 use super::http::HttpPort;
@@ -160,27 +160,19 @@ fn compare(
 ) -> Result<Option<f64>> {
     let (mut took, mut wanted) = (None, None);
     if let Some(plain) = plain {
-        match plain.ask(text) {
-            Ok(answer) => {
-                (took, wanted) = (Some(milliseconds(answer.took)), Some(answer.rows));
-            }
+        match ask_in_time(plain, text)? {
+            Some(answer) => (took, wanted) = (Some(milliseconds(answer.took)), Some(answer.rows)),
             // A page has so much time, and the query none for the rest of the items.
-            Err(error) if is_timeout(&*error) => took = Some(limits::REQUEST_TIME_MS as f64),
-            Err(error) => return Err(error),
+            None => took = Some(limits::REQUEST_TIME_MS as f64),
         }
     }
     if line.check == Check::SameContainer {
         let filtered = text.replace("FROM c", "FROM c WHERE LENGTH(c.id) > 0");
-        match indexed.ask(&filtered) {
-            Ok(answer) => wanted = Some(answer.rows),
-            // On a busy machine; the others of the first queries are compared.
-            Err(error) if is_timeout(&*error) => {
-                eprintln!(
-                    "{}: a query by the items took too long to be compared",
-                    line.name
-                );
-            }
-            Err(error) => return Err(error),
+        wanted = ask_in_time(indexed, &filtered)?.map(|answer| answer.rows);
+        // On a busy machine; the others of the first queries are compared.
+        if wanted.is_none() {
+            let name = line.name;
+            eprintln!("{name}: a query by the items took too long to be compared");
         }
     }
     let Some(mut wanted) = wanted else {
@@ -196,9 +188,15 @@ fn compare(
     }
 }
 
-fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
-    let error = error.downcast_ref::<Error>();
-    error.is_some_and(|error| error.kind() == Kind::RequestTimeout)
+/// Runs a query of one page. Returns `None` if it does not end within its time.
+fn ask_in_time(container: &SearchContainer, text: &str) -> Result<Option<Answer>> {
+    container.ask(text).map(Some).or_else(|error| {
+        let timeout = error.downcast_ref::<Error>();
+        match timeout.is_some_and(|error| error.kind() == Kind::RequestTimeout) {
+            true => Ok(None),
+            false => Err(error),
+        }
+    })
 }
 
 /// Measures the rank of three words beside that of the rivals, each query in each database in turn,

@@ -59,12 +59,7 @@ fn the_graph_stays_good_when_half_of_its_nodes_are_replaced() {
     let mut graph = Graph::of(Metric::Cosine, &vectors);
     let queries = clustered(2, 50, 30);
     let before = graph.recall(&queries, |query| graph.search(query, 60));
-    for (part, new) in clustered(3, 500, 30).chunks(50).enumerate() {
-        let first = part as u64 * 50;
-        let removed: Vec<u64> = (first..first + 50).collect();
-        let linked: Vec<_> = (2000 + first..).zip(new.iter().cloned()).collect();
-        graph.change(&removed, &linked);
-    }
+    graph.replace_first(&clustered(3, 500, 30));
     let after = graph.recall(&queries, |query| graph.search(query, 60));
     assert!(
         after > 0.93 && after > before - 0.03,

@@ -274,12 +274,7 @@ fn a_graph_of_vectors_without_clusters_and_its_changes_keep_their_quality() {
     let queries = clustered(2, 50, 2000);
     let mut graph = Graph::linked(spherical(Metric::Cosine, 17, &vectors), &vectors);
     let before = graph.recall(&queries, |query| graph.search(query, 60));
-    for (part, new) in clustered(3, 600, 2000).chunks(50).enumerate() {
-        let first = part as u64 * 50;
-        let removed: Vec<u64> = (first..first + 50).collect();
-        let linked: Vec<_> = (2000 + first..).zip(new.iter().cloned()).collect();
-        graph.change(&removed, &linked);
-    }
+    graph.replace_first(&clustered(3, 600, 2000));
     let after = graph.recall(&queries, |query| graph.search(query, 60));
     assert!(
         before > 0.9 && after > before - 0.03,

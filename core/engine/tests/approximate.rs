@@ -662,13 +662,15 @@ fn a_shard_key_that_is_the_partition_key_serves_queries_of_one_key() {
     }
     model.link(10_000);
     let vector = model.vector();
-    let nearest = |exact: bool| {
+    let wanted = key_of("i0000-1");
+    let all_keys = |exact: bool| {
         format!(
-            "SELECT TOP 10 VALUE c.id FROM c WHERE c.pk = {} \
-             ORDER BY VectorDistance(c.v, {vector:?}, {exact})",
-            key_of("i0000-1")
+            "SELECT TOP 10 VALUE c.id FROM c \
+             ORDER BY VectorDistance(c.v, {vector:?}, {exact})"
         )
     };
+    let nearest =
+        |exact: bool| all_keys(exact).replace("FROM c", &format!("FROM c WHERE c.pk = {wanted}"));
     let explanation = model.explain(&nearest(false));
     assert!(
         explanation.contains("its graph of one shard"),
@@ -678,6 +680,23 @@ fn a_shard_key_that_is_the_partition_key_serves_queries_of_one_key() {
     assert!(all.iter().all(|id| id.ends_with("-1\"")), "{all:?}");
     let found = some.iter().filter(|id| all.contains(id)).count();
     assert!(found >= 9, "{found} of {all:?}");
+
+    // The request may name the key, and the condition nothing.
+    let scope = Scope::Key(key(&format!("[{wanted}]")));
+    let request = query(&all_keys(false));
+    let named = rows(&model.engine, &model.container, &scope, &request, &[100]);
+    assert_eq!(named.expect("rows"), some);
+    let request = QueryRequest {
+        explain: true,
+        ..request
+    };
+    let page = model.engine.query(&model.container, &scope, &request, None);
+    let explanation = page.result.expect("a page").explanation;
+    let explanation = explanation.expect("EXPLAIN");
+    assert!(
+        explanation.contains("its graph of one shard"),
+        "{explanation}"
+    );
 }
 
 #[test]

@@ -181,6 +181,16 @@ impl Graph {
         self.vectors.extend(linked.iter().cloned());
     }
 
+    /// Replaces the first nodes by others, which get the numbers from 2000 on, in edits of 50.
+    pub(crate) fn replace_first(&mut self, vectors: &[Vec<f32>]) {
+        for (part, new) in vectors.chunks(50).enumerate() {
+            let first = part as u64 * 50;
+            let removed: Vec<u64> = (first..first + 50).collect();
+            let linked: Vec<_> = (2000 + first..).zip(new.iter().cloned()).collect();
+            self.change(&removed, &linked);
+        }
+    }
+
     pub(crate) fn store(&mut self, changes: GraphChanges) {
         for (node, list) in changes.lists {
             if list.is_empty() {

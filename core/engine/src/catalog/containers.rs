@@ -9,9 +9,7 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, open_live_partitions};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
-use super::stored_policies::{
-    HAS_SEARCH_ENTRIES, HAS_SHARDS, HAS_WORD_ENTRIES, excluded_since, older_policy, read_policies,
-};
+use super::stored_policies::{add_kinds_of_entries, excluded_since, older_policy, read_policies};
 use super::{Catalog, RowChanges};
 use crate::background::agenda::{Agenda, Subject};
 use crate::container::owners::Owners;
@@ -503,10 +501,8 @@ impl Container {
             "generation" => policies.newest.0,
             "olderPolicies" => older_policies,
             "excludedSince" => excluded_since(policies),
-            HAS_SEARCH_ENTRIES => true,
-            HAS_WORD_ENTRIES => true,
-            HAS_SHARDS => true,
         };
+        add_kinds_of_entries(&mut internal);
         if let Some(throughput) = self.provision.decisions().kept() {
             internal.push_new("throughput", throughput);
         }
@@ -595,18 +591,17 @@ impl Catalog {
         };
         let partitions = self.new_partitions(&settings, partition_count)?;
         let now = self.world.now_ms();
+        let mut internal = object! {
+            "created" => now,
+            "generation" => 0,
+            "excludedSince" => 0,
+        };
+        add_kinds_of_entries(&mut internal);
         let record = Record {
             kind: Kind::Container,
             meta: self.new_meta(rid),
             body: settings.body(&id),
-            internal: object! {
-                "created" => now,
-                "generation" => 0,
-                "excludedSince" => 0,
-                HAS_SEARCH_ENTRIES => true,
-                HAS_WORD_ENTRIES => true,
-                HAS_SHARDS => true,
-            },
+            internal,
         };
         let offer = if is_shared {
             None

@@ -15,12 +15,19 @@ use orrery_model::{Json, Object, Result, object};
 use std::sync::Arc;
 
 /// The member of a record that says that vector and full-text indexes have entries.
-pub(super) const HAS_SEARCH_ENTRIES: &str = "hasSearchEntries";
+const HAS_SEARCH_ENTRIES: &str = "hasSearchEntries";
 /// The member of a record that says that full-text indexes have entries of words, which fuzzy terms
 /// need.
-pub(super) const HAS_WORD_ENTRIES: &str = "hasWordEntries";
+const HAS_WORD_ENTRIES: &str = "hasWordEntries";
 /// The member of a record that says that the rows of vectors have the shards of a shard key.
-pub(super) const HAS_SHARDS: &str = "hasShards";
+const HAS_SHARDS: &str = "hasShards";
+
+/// Adds the members that say which entries this version writes.
+pub(super) fn add_kinds_of_entries(internal: &mut Object) {
+    for member in [HAS_SEARCH_ENTRIES, HAS_WORD_ENTRIES, HAS_SHARDS] {
+        internal.push_new(member, Json::from(true));
+    }
+}
 
 /// Returns the entry of an older policy in the record of a container: generation, policy, and what
 /// the entries of its vector and full-text indexes follow from beside the policy.
@@ -104,23 +111,18 @@ pub(super) fn read_policies(internal: &Object, settings: &Settings) -> Result<Po
     let newest = &policies.newest.1;
     let has_search = !newest.stored_vectors().is_empty() || !newest.stored_texts().is_empty();
     if internal.get(HAS_SEARCH_ENTRIES).is_none() && has_search {
-        let (generation, newest) = policies.newest;
         let older = match since {
             Some(_) => newest.without_search(),
             None => newest.without_search().leaving_out_excluded(),
         };
-        let older = Arc::new(older);
-        policies.older.push((generation, older));
-        policies.newest = (generation + 1, newest);
+        begin_generation(&mut policies, older);
     }
 
     // A record without `excludedSince` is from a version of the engine that wrote no entries for
     // items with the directive Exclude, so an automatic policy is a new generation.
     if since.is_none() && policies.newest.1.is_automatic() {
-        let (generation, newest) = policies.newest;
-        let older = Arc::new(newest.leaving_out_excluded());
-        policies.older.push((generation, older));
-        policies.newest = (generation + 1, newest);
+        let older = policies.newest.1.leaving_out_excluded();
+        begin_generation(&mut policies, older);
     }
 
     // A record without `hasWordEntries` is from a version of the engine whose full-text indexes had
@@ -132,9 +134,7 @@ pub(super) fn read_policies(internal: &Object, settings: &Settings) -> Result<Po
         let texts = texts.map(TextIndex::without_words).collect();
         let vectors = newest.stored_vectors().to_vec();
         let older = Policy::clone(newest).with_search_entries(vectors, texts);
-        let (generation, newest) = policies.newest;
-        policies.older.push((generation, Arc::new(older)));
-        policies.newest = (generation + 1, newest);
+        begin_generation(&mut policies, older);
     }
 
     // A record without `hasShards` is from a version of the engine whose rows of vectors had no
@@ -148,11 +148,17 @@ pub(super) fn read_policies(internal: &Object, settings: &Settings) -> Result<Po
         let vectors = without_shards.collect();
         let texts = newest.stored_texts().to_vec();
         let older = Policy::clone(newest).with_search_entries(vectors, texts);
-        let (generation, newest) = policies.newest;
-        policies.older.push((generation, Arc::new(older)));
-        policies.newest = (generation + 1, newest);
+        begin_generation(&mut policies, older);
     }
     Ok(policies)
+}
+
+/// Makes the newest policy a new generation, whose entries no item has yet: all items follow
+/// `older`.
+fn begin_generation(policies: &mut Policies, older: Policy) {
+    let (generation, _) = &mut policies.newest;
+    policies.older.push((*generation, Arc::new(older)));
+    *generation += 1;
 }
 
 /// Reads the indexing policies with their generations. The policies with entries for items with

@@ -54,6 +54,11 @@ pub(super) enum PathRow<'a> {
     Derived(&'a str),
 }
 
+/// Returns the steps of a path that has only names.
+pub(crate) fn steps_of(names: &[String]) -> Vec<Step> {
+    names.iter().cloned().map(Step::Name).collect()
+}
+
 impl<'a> PathRow<'a> {
     /// Reads a stored row, or returns `None` for a damaged row.
     pub(super) fn read(row: &'a [u8]) -> Option<Self> {

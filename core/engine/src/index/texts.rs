@@ -23,7 +23,7 @@
 //! ([`TextIndex::has_words`]) have no words and no 80.
 
 use super::composite::value_at;
-use super::paths::Step;
+use super::paths::{Step, steps_of};
 use super::policy::SearchIndex;
 use orrery_model::partition_key::murmur3_128;
 use orrery_model::{Json, Object};
@@ -69,7 +69,7 @@ impl TextIndex {
     /// Returns the index of an entry of `fullTextIndexes` over texts of a language.
     pub(crate) fn of(entry: &SearchIndex, language: &str) -> Self {
         TextIndex {
-            path: entry.names.iter().cloned().map(Step::Name).collect(),
+            path: steps_of(&entry.names),
             language: language.to_owned(),
             text: format!("text {} {language}", entry.path),
             has_words: true,

@@ -167,7 +167,7 @@ pub(crate) fn decode_string(bytes: &[u8]) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Encodes a value that may be missing, for composite indexes.
+/// Encodes a value that may be missing, as [`encode_within`] does.
 pub(crate) fn encode_or_undefined(value: Option<&Json>, string_bytes: usize) -> Vec<u8> {
     match value {
         Some(value) => encode_within(value, string_bytes).bytes,

@@ -16,9 +16,9 @@
 //! quantised vectors and graphs (`approximate.rs`).
 
 use super::composite::value_at;
-use super::paths::Step;
+use super::paths::{Step, steps_of};
 use super::policy::{SearchIndex, names_of};
-use super::value;
+use super::value::{self, STRING_BYTES};
 use orrery_ann::QuantiserKind;
 use orrery_model::partition_key::murmur3_128;
 use orrery_model::{Json, Object, object};
@@ -63,8 +63,7 @@ impl Shard {
 
     /// Returns the shard of the items with a value, `None` for those without one.
     pub(crate) fn of_value(value: Option<&Json>) -> Shard {
-        let bytes = value.map(|value| value::encode(value).bytes);
-        let digest = murmur3_128(&bytes.unwrap_or_default());
+        let digest = murmur3_128(&value::encode_or_undefined(value, STRING_BYTES));
         let hash = digest.first_chunk().copied().unwrap_or_default();
         // The number 0 stands for no shard key.
         Shard(u64::from_be_bytes(hash).max(1))
@@ -136,9 +135,8 @@ impl VectorIndex {
 
     /// Returns the index with the shards of a path.
     fn with_shards_by(self, path: &str) -> Self {
-        let names = names_of(path).unwrap_or_default();
         VectorIndex {
-            shard_path: Some(names.into_iter().map(Step::Name).collect()),
+            shard_path: names_of(path).map(|names| steps_of(&names)),
             text: format!("{} by {path:?}", self.text),
             ..self
         }
@@ -167,7 +165,7 @@ impl VectorIndex {
         let code_bytes = code_bytes.clamp(1, CODE_BYTES_MAX);
         let code_bytes = number("quantizationByteSize", code_bytes);
         VectorIndex {
-            path: entry.names.iter().cloned().map(Step::Name).collect(),
+            path: steps_of(&entry.names),
             data_type,
             dimensions,
             kind,

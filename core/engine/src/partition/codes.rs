@@ -108,15 +108,18 @@ impl ShardedCodes {
 
     /// Returns the shard of an item that has a code.
     pub(crate) fn shard_of(&self, number: ItemNumber) -> Option<Shard> {
-        let shard = self.shard_of.get(&number).copied();
-        let shard = shard.unwrap_or(Shard::ONLY);
-        self.of_shard(shard).get(number).map(|_| shard)
+        self.get(number)?;
+        Some(self.known_shard(number))
     }
 
     /// Returns the record of an item: its code and its EPK prefix.
     pub(crate) fn get(&self, number: ItemNumber) -> Option<&[u8]> {
-        let shard = self.shard_of.get(&number).copied();
-        self.of_shard(shard.unwrap_or(Shard::ONLY)).get(number)
+        self.of_shard(self.known_shard(number)).get(number)
+    }
+
+    /// Returns the shard in which the code of an item is, if there is one.
+    fn known_shard(&self, number: ItemNumber) -> Shard {
+        self.shard_of.get(&number).copied().unwrap_or(Shard::ONLY)
     }
 
     /// Returns the number of codes.

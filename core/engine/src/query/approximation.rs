@@ -25,16 +25,15 @@ use super::posting::damaged_row;
 use super::score_walk::{ScoredEntries, Vectors};
 use crate::background::StoredLists;
 use crate::index::approximate::{ApproximateState, ChangeMark, Progress};
-use crate::index::paths::Step;
+use crate::index::paths::steps_of;
 use crate::index::vectors::{Shard, VectorIndex, VectorIndexKind};
-use crate::partition::codes::{VectorCodes, prefix_in_record};
+use crate::partition::codes::{ShardedCodes, VectorCodes, prefix_in_record};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::{scan, scan_keys};
 use orrery_ann::{Codes, GraphView};
 use orrery_model::{Kind, Result};
 use orrery_sql::{Condition, Nearest, SearchEffort, Test};
 use orrery_storage::{Direction, Snapshot};
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -71,8 +70,6 @@ pub(crate) struct Approximation {
     pub(super) first_round: u32,
     /// The shards that are searched, if these are not all.
     shards: Option<Vec<Shard>>,
-    /// Vectors of these shards.
-    searched: u64,
     /// The items whose codes are compared one by one, if these are not all.
     among: Option<Among>,
 }
@@ -164,14 +161,6 @@ impl Approximation {
             Err(error) => return Err(error),
         };
         let shards = shards_of(query, index);
-        let searched = match &shards {
-            None => vectors,
-            Some(shards) => {
-                let codes = codes.read();
-                let of_shard = |shard: &Shard| codes.of_shard(*shard).len() as u64;
-                shards.iter().map(of_shard).sum()
-            }
-        };
         let among = match query.key {
             Some(_) if shards.is_none() => Some(Among::Key),
             _ => None,
@@ -186,7 +175,6 @@ impl Approximation {
             effort: nearest.effort,
             first_round: 0,
             shards,
-            searched,
             among,
         };
         Ok(approximation.effort(0).is_some().then_some(approximation))
@@ -216,7 +204,12 @@ impl Approximation {
 
     /// Returns the number of vectors of the shards that are searched.
     pub(super) fn searched(&self) -> u64 {
-        self.searched
+        let Some(shards) = &self.shards else {
+            return self.vectors;
+        };
+        let codes = self.codes.read();
+        let of_shard = |shard: &Shard| codes.of_shard(*shard).len() as u64;
+        shards.iter().map(of_shard).sum()
     }
 
     /// Compares the codes of the matches of a lookup, in place of all codes or a graph.
@@ -227,7 +220,7 @@ impl Approximation {
     /// Begins with the round that returns enough candidates for a query whose condition holds for
     /// `matches` items.
     pub(super) fn expect_matches(&mut self, matches: u64) {
-        let rows = self.rows.saturating_mul(self.searched) / matches.max(1);
+        let rows = self.rows.saturating_mul(self.searched()) / matches.max(1);
         while self
             .effort(self.first_round)
             .is_some_and(|effort| (effort.returned as u64) < rows)
@@ -399,28 +392,20 @@ impl Approximation {
             }
             // The best ones of many small shards are kept.
             if nodes.len() > effort.compared * 2 {
-                nodes.select_nth_unstable_by(effort.compared, by_distance);
-                nodes.truncate(effort.compared);
+                keep_nearest(&mut nodes, effort.compared);
             }
         }
-        if shards.len() > 1 {
-            nodes.sort_unstable_by(by_distance);
-        }
-        for (_, number) in nodes.into_iter().take(effort.compared) {
-            if let Some(record) = codes.get(number) {
-                found.items.push((number, prefix_in_record(record)));
-            }
-        }
+        keep_nearest(&mut nodes, effort.compared);
+        found.items = located(&codes, &nodes);
         Ok(found)
     }
 
-    /// Returns the items whose codes are compared one by one, with their EPK prefixes. Returns
-    /// `None` if these are all.
+    /// Returns the items whose codes are compared one by one, or `None` if these are all.
     fn items_among(
         &self,
         snapshot: &dyn Snapshot,
         query: &PartitionQuery<'_>,
-    ) -> Result<Option<Vec<(EpkPrefix, ItemNumber)>>> {
+    ) -> Result<Option<Vec<ItemNumber>>> {
         let scope = query.key.map(|key| keys::epk_prefix(key.epk()));
         let mut items = Vec::new();
         match &self.among {
@@ -434,7 +419,8 @@ impl Approximation {
                     if items.len().is_multiple_of(CHECK_INTERVAL as usize) {
                         (query.check_point)()?;
                     }
-                    items.push(item?);
+                    let (_, number) = item?;
+                    items.push(number);
                 }
             }
             Some(Among::Lookup(planned)) => {
@@ -444,7 +430,7 @@ impl Approximation {
                 };
                 for found in matches {
                     if scope.is_none_or(|scope| scope == found.epk_prefix) {
-                        items.push((found.epk_prefix, found.number));
+                        items.push(found.number);
                     }
                 }
             }
@@ -455,34 +441,24 @@ impl Approximation {
     /// Returns those of some items whose codes are nearest to a vector.
     fn nearest_among(
         &self,
-        items: Vec<(EpkPrefix, ItemNumber)>,
+        items: Vec<ItemNumber>,
         effort: Effort,
         nearest: &Nearest,
         entries: &mut ScoredEntries,
     ) -> NearestItems {
         let distances = self.codes.quantiser.distances(&nearest.components());
         let codes = self.codes.read();
-        let mut found = Vec::with_capacity(items.len());
-        for (epk_prefix, number) in items {
+        let mut nodes: Vec<(f32, ItemNumber)> = Vec::with_capacity(items.len());
+        for number in items {
             if let Some(code) = codes.get(number) {
-                found.push((distances.to(code), number, epk_prefix));
+                nodes.push((distances.to(code), number));
             }
         }
-        entries.vectors += found.len() as u64;
-        entries.vector_bytes += (found.len() * self.codes.quantiser.code_bytes()) as u64;
-        if found.len() > effort.compared {
-            let by_distance = |a: &(f32, ItemNumber, EpkPrefix),
-                               b: &(f32, ItemNumber, EpkPrefix)| {
-                a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
-            };
-            found.select_nth_unstable_by(effort.compared, by_distance);
-            found.truncate(effort.compared);
-        }
-        let items = found.into_iter();
+        entries.vectors += nodes.len() as u64;
+        entries.vector_bytes += (nodes.len() * self.codes.quantiser.code_bytes()) as u64;
+        keep_nearest(&mut nodes, effort.compared);
         NearestItems {
-            items: items
-                .map(|(_, number, epk_prefix)| (number, epk_prefix))
-                .collect(),
+            items: located(&codes, &nodes),
             is_of_graph: false,
         }
     }
@@ -507,16 +483,30 @@ fn shards_of(query: &PartitionQuery<'_>, index: &VectorIndex) -> Option<Vec<Shar
             return Some(shards);
         }
     }
-    let value = query.key_value.filter(|_| is_of_key)?;
-    Some(vec![Shard::of_value(Some(value))])
+    let key = query.named_key.filter(|_| is_of_key)?;
+    let [component] = key.components() else {
+        return None;
+    };
+    Some(vec![Shard::of_value(Some(&component.value()?))])
 }
 
-fn by_distance(a: &(f32, ItemNumber), b: &(f32, ItemNumber)) -> Ordering {
-    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+/// Keeps the nearest ones, in no order.
+fn keep_nearest(nodes: &mut Vec<(f32, ItemNumber)>, count: usize) {
+    if nodes.len() > count {
+        nodes.select_nth_unstable_by(count, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        nodes.truncate(count);
+    }
 }
 
-fn steps_of(names: &[String]) -> Vec<Step> {
-    names.iter().cloned().map(Step::Name).collect()
+/// Returns the items of nodes with their EPK prefixes.
+fn located(codes: &ShardedCodes, nodes: &[(f32, ItemNumber)]) -> Vec<(ItemNumber, EpkPrefix)> {
+    let mut items = Vec::with_capacity(nodes.len());
+    for (_, number) in nodes {
+        if let Some(record) = codes.get(*number) {
+            items.push((*number, prefix_in_record(record)));
+        }
+    }
+    items
 }
 
 /// Returns the shards of the values that a test accepts, if these are few.

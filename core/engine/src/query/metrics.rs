@@ -3,7 +3,7 @@
 
 use super::condition::{conjuncts, is_answerable, is_selective, steps};
 use super::source::PartitionWork;
-use crate::index::paths::Step;
+use crate::index::paths::{Step, steps_of};
 use crate::index::policy::{OrderedPath, Policy, path_text};
 use orrery_model::{Json, Object, object};
 use orrery_sql::{Condition, Path, Query, Search, Test, Work};
@@ -159,10 +159,7 @@ impl SearchUse {
             Search::Texts(path) => (path, "FullText", policy.full_text_indexes()),
         };
         let path = steps(path);
-        let has_index = indexes.iter().any(|index| {
-            let names = index.names.iter().cloned().map(Step::Name);
-            names.eq(path.iter().cloned())
-        });
+        let has_index = indexes.iter().any(|index| steps_of(&index.names) == path);
         SearchUse {
             path: path_text(&path),
             kind,

@@ -29,7 +29,7 @@ use crate::request::{
 use crate::throughput::PartitionCharges;
 use crate::{CrossPartitionQueries, Engine};
 use orrery_model::json::parse;
-use orrery_model::partition_key::Epk;
+use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result, object};
 use orrery_sql::{
@@ -332,14 +332,18 @@ impl PageRun<'_> {
         matches!(self.scope, Scope::Everything) || reach.partitions_in_scope > 1
     }
 
+    /// Returns the partition key that the request names.
+    fn named_key(&self) -> Option<&PartitionKey> {
+        match self.scope {
+            Scope::Key(key) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Returns the refusal of a query that is left to its client. The plan is attached if the
     /// client can carry it out; a client that cannot would take the rows of the rewritten query for
     /// its own.
     fn not_servable(&self, query: &Query) -> Error {
-        let key = match self.scope {
-            Scope::Key(key) => Some(key),
-            _ => None,
-        };
         let QueryRequest {
             text, parameters, ..
         } = self.request;
@@ -347,6 +351,7 @@ impl PageRun<'_> {
             PlanSource::RefusalFor(features) => MergeSupport::Listed(features),
             PlanSource::Refusal | PlanSource::OwnRequest => MergeSupport::FirstClients,
         };
+        let key = self.named_key();
         let plan = match merge_plan(self.container, text, parameters, support, key) {
             Ok(plan) => plan,
             Err(QueryError::MissingFeatures(missing)) => {
@@ -461,7 +466,7 @@ impl PageRun<'_> {
             settings: &opened.settings,
             policies: &opened.policies,
             key: reach.key.as_ref(),
-            key_value: reach.key_value.as_ref(),
+            named_key: self.named_key(),
             within: None,
             visible: &no_visibility,
             facts: &no_facts,

@@ -6,8 +6,8 @@ use crate::partition::Facts;
 use crate::partition::size_limits::ApproximateSearch;
 use crate::partition::visibility::Visibility;
 use crate::throughput::Profile;
-use orrery_model::partition_key::{EpkRange, KeyAddress};
-use orrery_model::{Json, Result};
+use orrery_model::Result;
+use orrery_model::partition_key::{EpkRange, KeyAddress, PartitionKey};
 use orrery_sql::Query;
 use std::cell::Cell;
 
@@ -22,8 +22,8 @@ pub(crate) struct PartitionQuery<'a> {
     pub policies: &'a Policies,
     /// The only logical partition that is read, if the request or the condition names one.
     pub key: Option<&'a KeyAddress>,
-    /// The only component of the partition key, if the request names one.
-    pub key_value: Option<&'a Json>,
+    /// The partition key that the request names.
+    pub named_key: Option<&'a PartitionKey>,
     /// The EPK range that is read, if not the whole partition.
     pub within: Option<&'a EpkRange>,
     /// The items that the query may see.

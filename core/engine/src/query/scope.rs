@@ -27,8 +27,6 @@ pub(crate) struct Reach {
     pub partitions: Vec<PartitionPart>,
     /// The one logical partition, if the scope or the query names just one.
     pub key: Option<KeyAddress>,
-    /// The only component of the partition key that the scope names.
-    pub key_value: Option<Json>,
     /// Partitions of the scope, before the condition of the query narrowed them.
     pub partitions_in_scope: usize,
     /// The first partitions are read as one if they are the successors of one that was split: the
@@ -45,7 +43,6 @@ impl Reach {
             partitions_in_scope: partitions.len(),
             partitions,
             key: None,
-            key_value: None,
             merged_successors: None,
             rest_from: None,
         }
@@ -218,13 +215,8 @@ pub(crate) fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach>
             definition.check(key)?;
             let address = definition.address(key);
             let partition = container.partition_of(address.epk());
-            let key_value = match key.components() {
-                [component] => component.value(),
-                _ => None,
-            };
             Reach {
                 key: Some(address),
-                key_value,
                 ..Reach::of(vec![(partition, None)])
             }
         }
