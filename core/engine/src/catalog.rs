@@ -43,6 +43,7 @@ pub(crate) use ranges::{RangeRecord, Successors};
 pub(crate) use records::Meta;
 pub(crate) use scripts::Script;
 pub(crate) use snapshots::HighWaterMarks;
+pub(crate) use storage_ids::orphans;
 pub use storage_ids::storage_ids;
 
 use crate::AccountVersions;
@@ -55,7 +56,7 @@ use crate::partition::keys::CATALOG_PARTITION;
 use crate::partition::size_limits::SizeLimits;
 use crate::partition::staging::StagingWriter;
 use crate::partition::stamps::stamp;
-use crate::partition::{CommitChanges, Partition, Phase, keys, scan, wait_durable};
+use crate::partition::{CommitChanges, Partition, Phase, wait_durable};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use bytes::Bytes;
@@ -168,13 +169,7 @@ impl Catalog {
         catalog.load_stored_rows(catalog.partition.snapshot()?.as_ref())?;
 
         // Orphans are key spaces of deleted containers and of interrupted splits and snapshots.
-        let snapshot = catalog.partition.snapshot()?;
-        let mut orphans = Vec::new();
-        for row in scan(snapshot.as_ref(), &keys::tagged(ORPHAN), Direction::Forward) {
-            let (key, _) = row?;
-            orphans.extend(key.get(1..).and_then(keys::number).map(PartitionId));
-        }
-        drop(snapshot);
+        let orphans = orphans(&*catalog.store)?;
 
         // A storage id is used again only after its key space was destroyed.
         let mut last_storage_id = catalog.last_snapshot_storage_id()?;
@@ -232,6 +227,12 @@ impl Catalog {
             agenda: Arc::default(),
             shared_settings: Mutex::default(),
         }
+    }
+
+    /// Runs a function while no resource of the catalog changes.
+    pub(crate) fn while_unchanged<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _writing = lock(&self.write_lock);
+        run()
     }
 
     /// Returns the same catalog in which `bytes` count as one gigabyte in rules that derive

@@ -108,6 +108,7 @@ mod replica;
 pub mod request;
 mod throughput;
 mod traffic;
+mod verify;
 
 pub use background::{ClockJump, ITEMS_PER_STEP};
 pub use catalog::{
@@ -136,6 +137,7 @@ pub use quota::Counted;
 pub use request::etag_matches;
 pub use throughput::{MeterReport, Profile, Standing, ThroughputOptions};
 pub use traffic::{Replacement, Seen, Traffic, query_form};
+pub use verify::{Check, Finding, FindingPlace, Verification, VerifyProgress};
 
 use background::RangeChanges;
 use background::agenda::Agenda;

@@ -49,7 +49,7 @@ mod effects;
 mod envelope;
 mod facts;
 pub(crate) mod item;
-mod item_rows;
+pub(crate) mod item_rows;
 pub(crate) mod key_deletion;
 pub(crate) mod key_limit;
 pub(crate) mod key_sizes;
@@ -66,8 +66,8 @@ pub(crate) mod versions;
 pub(crate) mod visibility;
 mod writer;
 
-pub(crate) use counts::{Counters, summary_rows};
-pub(crate) use dictionary::PathsRef;
+pub(crate) use counts::{Counters, entry_counts, summary_rows};
+pub(crate) use dictionary::{PathsRef, load_paths};
 pub(crate) use facts::Facts;
 pub(crate) use writer::{
     CommitAttempt, CommitChanges, NOT_LOOKED_AT, SubmittedCommit, VERSION_LOOKS, WriteBlock,

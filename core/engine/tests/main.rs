@@ -43,6 +43,7 @@ mod throughput_splits;
 mod traffic;
 mod unknown_outcomes;
 mod value_scans;
+mod verify;
 mod versions;
 mod writes;
 mod wrong_clock;

@@ -133,6 +133,10 @@ impl Store for MemoryStore {
         }
     }
 
+    fn partitions(&self) -> Result<Option<Vec<PartitionId>>, StoreError> {
+        Ok(Some(lock(&self.ownership).partitions()))
+    }
+
     fn approximate_bytes(&self) -> u64 {
         let partitions: Vec<_> = read(&self.partitions).values().cloned().collect();
         let bytes = partitions.iter().map(|p| read(&p.rows).bytes() as u64);

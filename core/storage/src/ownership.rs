@@ -119,6 +119,13 @@ impl OwnershipTable {
             .map(|(partition, ownership)| (*partition, *ownership))
     }
 
+    /// Returns all partitions, in ascending order.
+    pub(crate) fn partitions(&self) -> Vec<PartitionId> {
+        let mut partitions: Vec<_> = self.partitions.keys().copied().collect();
+        partitions.sort_unstable();
+        partitions
+    }
+
     /// Returns the highest epoch of any destroyed partition.
     pub(crate) fn epoch_floor(&self) -> u64 {
         self.epoch_floor

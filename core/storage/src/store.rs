@@ -387,6 +387,15 @@ pub trait Store: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the partitions that were opened and not destroyed, in ascending order; `None` if the
+    /// engine keeps no list.
+    ///
+    /// # Errors
+    /// When the list cannot be read.
+    fn partitions(&self) -> Result<Option<Vec<PartitionId>>, StoreError> {
+        Ok(None)
+    }
+
     /// Sets the receiver of damage: all known damage at once, and each new one when it is found.
     fn report_damage(&self, _report: DamageReport) {}
 
@@ -504,6 +513,10 @@ macro_rules! store_behind {
 
             fn damage(&self) -> Vec<Damage> {
                 (**self).damage()
+            }
+
+            fn partitions(&self) -> Result<Option<Vec<PartitionId>>, StoreError> {
+                (**self).partitions()
             }
 
             fn report_damage(&self, report: DamageReport) {

@@ -247,6 +247,38 @@ impl Catalog {
         sources: &[Arc<Partition>],
         finish: impl FnOnce(&[WriterGuard<'_>]) -> Result<Successors>,
     ) -> Result<Vec<u32>> {
+        self.replace_locked(container, sources, || {
+            let writers = sources.iter().map(|source| source.lock_in_any_phase());
+            let writers = writers.collect::<Result<Vec<_>>>()?;
+            Ok((finish(&writers)?, writers))
+        })
+    }
+
+    /// Does the same for one partition, whose writer is kept out and not opened: rows that a writer
+    /// reads may be damaged.
+    ///
+    /// # Errors
+    /// As for [`Catalog::replace_partitions`].
+    pub(crate) fn replace_blocked(
+        &self,
+        container: &Container,
+        source: &Arc<Partition>,
+        finish: impl FnOnce() -> Result<Successors>,
+    ) -> Result<Vec<u32>> {
+        self.replace_locked(container, std::slice::from_ref(source), || {
+            let block = source.block_writes()?;
+            Ok((finish()?, block))
+        })
+    }
+
+    /// Replaces partitions by those that `finish` returns, with the guard that keeps writers of the
+    /// sources out.
+    fn replace_locked<G>(
+        &self,
+        container: &Container,
+        sources: &[Arc<Partition>],
+        finish: impl FnOnce() -> Result<(Successors, G)>,
+    ) -> Result<Vec<u32>> {
         let _writing = lock(&self.write_lock);
         if !self.is_current(container) {
             return Err(Error::not_found());
@@ -255,11 +287,7 @@ impl Catalog {
         // Other owners are waited for before writers are locked.
         self.owners.recall_all().map_err(storage_failure)?;
         // From here on the sources accept no commit, so the copy that `finish` completes is whole.
-        let writers = sources
-            .iter()
-            .map(|source| source.lock_in_any_phase())
-            .collect::<Result<Vec<_>>>()?;
-        let successors = finish(&writers)?;
+        let (successors, writers) = finish()?;
 
         let lineage = container.lineage();
         let now = self.world.now_ms();

@@ -1,6 +1,7 @@
 //! The key spaces of a store that the catalog uses, read without an engine: for tools that copy
 //! whole stores.
 
+use super::ORPHAN;
 use super::ranges::RANGE;
 use super::row_sets::{current_set, key_prefix};
 use super::snapshots::{live_partition, rows_of_snapshots};
@@ -39,4 +40,19 @@ pub fn storage_ids(store: &dyn Store) -> Result<Vec<PartitionId>> {
     found.sort_unstable();
     found.dedup();
     Ok(found)
+}
+
+/// Returns the partitions of a store that nothing uses any more, or not yet, and that are destroyed
+/// at the next start at the latest.
+///
+/// # Errors
+/// 500 if the store cannot be read.
+pub(crate) fn orphans(store: &dyn Store) -> Result<Vec<PartitionId>> {
+    let snapshot = store.snapshot(CATALOG_PARTITION).map_err(storage_failure)?;
+    let mut orphans = Vec::new();
+    for row in scan(snapshot.as_ref(), &keys::tagged(ORPHAN), Direction::Forward) {
+        let (key, _) = row?;
+        orphans.extend(key.get(1..).and_then(keys::number).map(PartitionId));
+    }
+    Ok(orphans)
 }

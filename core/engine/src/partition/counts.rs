@@ -153,6 +153,14 @@ impl ChangedCounts {
     }
 }
 
+/// Returns the number of index entries of each path in a snapshot.
+///
+/// # Errors
+/// 500 if the store cannot be read.
+pub(crate) fn entry_counts(snapshot: &dyn Snapshot) -> Result<Vec<u64>> {
+    EntryCounts::load(snapshot).map(|counts| counts.0)
+}
+
 /// Returns the row of a block of entry counts: 64 paths, eight bytes each. The counts of the block
 /// begin at `from`.
 fn count_row(counts: &[u64], block: u32, from: usize) -> (Vec<u8>, Vec<u8>) {

@@ -153,7 +153,7 @@ impl Partition {
 ///
 /// # Errors
 /// 500 if the store cannot be read or a row is damaged.
-pub(super) fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
+pub(crate) fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
     let mut paths = Paths::default();
     for row in scan(snapshot, &keys::paths(), Direction::Forward) {
         let (key, value) = row?;

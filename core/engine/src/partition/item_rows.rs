@@ -6,6 +6,7 @@
 //! expiry row and unique key rows. `keys.rs` draws all of them.
 
 use crate::container::settings::Settings;
+use crate::errors::damaged;
 use crate::index::terms::Terms;
 use crate::index::value;
 use crate::partition::CommitChanges;
@@ -13,8 +14,9 @@ use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::{self, Row};
 use crate::partition::stamps::Moment;
 use crate::partition::versions::Version;
+use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, murmur3_128};
-use orrery_model::{Json, Object};
+use orrery_model::{Json, Object, Result};
 
 /// A row of an item with everything that follows from the row.
 #[derive(Clone)]
@@ -30,6 +32,28 @@ pub(crate) struct ItemState {
 }
 
 impl ItemState {
+    /// Returns a stored row with what follows from it. `terms` returns the index terms of the
+    /// parsed item.
+    ///
+    /// # Errors
+    /// 500 for a row that holds no item with an id, and the error of `terms`.
+    pub(crate) fn of(
+        row: Row,
+        settings: &Settings,
+        terms: impl FnOnce(&Object) -> Result<Terms>,
+    ) -> Result<ItemState> {
+        let damaged = || damaged("an item row");
+        let json = parse(&row.body).map_err(|_| damaged())?;
+        let item = json.as_object().ok_or_else(damaged)?;
+        let id = item.get("id").and_then(Json::as_str).ok_or_else(damaged)?;
+        Ok(ItemState {
+            id: id.to_owned(),
+            terms: terms(item)?,
+            unique_keys: unique_keys_of(settings, &row.epk, item),
+            row,
+        })
+    }
+
     /// Returns the keys of the rows that only one item may own: its id and its unique values.
     pub(crate) fn owned_keys(&self) -> Vec<Vec<u8>> {
         let mut own = self.unique_keys.clone();

@@ -408,6 +408,16 @@ pub(crate) fn large_of(snapshot: &dyn Snapshot) -> Result<Vec<(Epk, u64)>> {
     Ok(sizes)
 }
 
+/// Returns the largest size that a logical partition without a row of its own can have, if there
+/// was a count.
+///
+/// # Errors
+/// 500 if the store cannot be read or the row is damaged.
+pub(crate) fn bound_of(snapshot: &dyn Snapshot) -> Result<Option<u64>> {
+    let sizes = KeySizes::load(snapshot)?;
+    Ok(sizes.base.map(|base| base.saturating_add(sizes.growth)))
+}
+
 /// Returns the bytes of the items of a logical partition in a snapshot.
 ///
 /// # Errors

@@ -38,6 +38,12 @@
 //!
 //! Tags from 90 up are index entries; the store keeps them apart (see `orrery_storage`).
 
+mod kinds;
+
+pub(crate) use kinds::{
+    RowKind, kept_by_rebuild, of_quantised_vectors, path_of_quantised, unknown_ranges,
+};
+
 use crate::index::texts;
 use orrery_model::partition_key::Epk;
 use orrery_storage::PartitionId;

@@ -710,14 +710,9 @@ impl<'a> Transaction<'a> {
 
     /// Returns a stored row with what follows from it.
     fn state_of(&mut self, row: &Row) -> Result<ItemState> {
-        let json = parse(&row.body).map_err(|_| damaged())?;
-        let item = json.as_object().ok_or_else(damaged)?;
-        let id = item.get("id").and_then(Json::as_str).ok_or_else(damaged)?;
-        Ok(ItemState {
-            id: id.to_owned(),
-            terms: self.terms(item, row.ts, row.indexing)?,
-            unique_keys: unique_keys_of(&self.settings, &row.epk, item),
-            row: row.clone(),
+        let settings = Arc::clone(&self.settings);
+        ItemState::of(row.clone(), &settings, |item| {
+            self.terms(item, row.ts, row.indexing)
         })
     }
 

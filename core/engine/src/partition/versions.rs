@@ -202,6 +202,21 @@ impl Version {
         }))
     }
 
+    /// Returns the LSN of the write of the item before this change; 0 if there was none.
+    pub(crate) fn previous_lsn(&self) -> u64 {
+        self.previous_lsn
+    }
+
+    /// Returns the number of the item.
+    pub(crate) fn number(&self) -> ItemNumber {
+        self.number
+    }
+
+    /// Returns true if the item exists after this change.
+    pub(crate) fn leaves_item(&self) -> bool {
+        self.operation != Operation::Delete
+    }
+
     /// Returns the effective partition key of a version from its first chunk.
     pub(crate) fn epk_of(first: &Bytes) -> Result<Epk> {
         Ok(Row::decode(&first.slice(HEADER.min(first.len())..))?.epk)

@@ -94,7 +94,8 @@ pub(crate) fn create_container(
     engine.container(Id::Name("db"), Id::Rid(created.rid))
 }
 
-/// Checks that the counters of each physical partition equal the sums over its rows.
+/// Checks that the counters of each physical partition equal the sums over its rows, and that a
+/// verification finds nothing.
 #[track_caller]
 pub(crate) fn check_counters(engine: &Engine, container: &Container) {
     let counters = |all: Vec<PartitionInventory>| -> Vec<_> {
@@ -114,6 +115,8 @@ pub(crate) fn check_counters(engine: &Engine, container: &Container) {
         counted,
         counters(engine.partition_recount(container).expect("the rows"))
     );
+    let found = engine.verify(Some(container), &mut |_| true);
+    assert_eq!(found.expect("every row is read").findings, []);
 }
 
 /// Rewrites the one record of the catalog for which `rewritten` returns another text, with no

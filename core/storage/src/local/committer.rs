@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use orrery_model::sync;
 
 use super::reopening::{Exhausted, Reopened};
-use crate::commit::CommitOutcome;
+use crate::commit::{CommitOutcome, PartitionId};
 use crate::ownership::OwnershipTable;
 use crate::receipt::Pending;
 
@@ -222,6 +222,11 @@ impl<S: Sink> Committer<S> {
         } else {
             None
         }
+    }
+
+    /// Returns the partitions that were opened and not destroyed, in ascending order.
+    pub(super) fn partitions(&self) -> Vec<PartitionId> {
+        self.lock_queue().ownership.partitions()
     }
 
     /// Queues the task that `accept` returns, or returns its refusal. Acceptance and queueing

@@ -502,6 +502,10 @@ impl Store for LocalStore {
         self.committer.sink().damage().all()
     }
 
+    fn partitions(&self) -> Result<Option<Vec<PartitionId>>, StoreError> {
+        Ok(Some(self.committer.partitions()))
+    }
+
     fn report_damage(&self, report: DamageReport) {
         self.committer.sink().set_damage_report(report);
     }

@@ -224,6 +224,10 @@ impl Store for Crashing {
         }
     }
 
+    fn partitions(&self) -> Result<Option<Vec<PartitionId>>, StoreError> {
+        self.shared.image.partitions()
+    }
+
     fn approximate_bytes(&self) -> u64 {
         self.shared.image.approximate_bytes()
     }

@@ -149,6 +149,10 @@ impl<S: Store> Store for Failing<S> {
         self.inner.capabilities()
     }
 
+    fn partitions(&self) -> Result<Option<Vec<PartitionId>>, StoreError> {
+        self.inner.partitions()
+    }
+
     fn approximate_bytes(&self) -> u64 {
         self.inner.approximate_bytes()
     }

@@ -140,6 +140,10 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
         }
     }
 
+    fn partitions(&self) -> Result<Option<Vec<PartitionId>>, StoreError> {
+        self.first.partitions()
+    }
+
     fn approximate_bytes(&self) -> u64 {
         self.first.approximate_bytes() + self.second.approximate_bytes()
     }
