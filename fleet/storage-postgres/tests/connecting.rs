@@ -139,8 +139,9 @@ fn connections_from_before_serve_while_no_new_one_can_be_made() {
     writer.put(&[(b"a", b"1")]);
     drop(store.snapshot(P).unwrap());
     server.sql("UPDATE pg_database SET datallowconn = false WHERE datname = 'postgres'");
+    // The connection of the snapshot before comes back some time after its end.
+    let held = wait_for("a connection", || store.snapshot(P), Result::is_ok).unwrap();
     // A further snapshot needs a further connection.
-    let held = store.snapshot(P).unwrap();
     let other = PartitionId(P.0 + 1);
     let refused = store.snapshot(other).map(drop).expect_err("no connection");
     assert!(

@@ -315,6 +315,7 @@ mod tests {
             data_dir: None,
             placement: Some(placement),
             fleet: None,
+            jobs: Arc::default(),
             started: Instant::now(),
         })
     }

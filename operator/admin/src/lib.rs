@@ -8,10 +8,11 @@
 //! openapi    OpenAPI description of a list of routes
 //! call       checked request and its response, the interface of handlers
 //! stage      lifecycle of the server and its components
+//! jobs       work of minutes that goes on after a response
 //! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
 //! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, predictions,
-//! query_predictions, running_queries, search_indexes
+//! query_predictions, running_queries, search_indexes, verification
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -20,7 +21,8 @@
 //! - A query parameter or body member that the route does not know is refused with an error that
 //!   names the member.
 //! - Every error is JSON that states the defect and its location in the request.
-//! - The crate stores nothing: all state belongs to the engine and the gateway.
+//! - The crate stores nothing but the jobs that it has started, in memory: all other state belongs
+//!   to the engine and the gateway.
 //!
 //! The database protocol is left out: there are no request signatures, no request charges and no
 //! sessions.
@@ -35,6 +37,7 @@ mod families;
 mod faults;
 mod feed_consumers;
 mod health;
+mod jobs;
 mod key;
 mod language;
 mod live;
@@ -58,10 +61,13 @@ mod stage;
 mod status;
 mod throughput;
 mod traffic;
+mod verification;
 
 pub use admin::{Admin, Options};
 pub use balancing::balance_clusters;
 pub use families::{MetricFamily, MetricKind, MetricSample, MetricValue, metric_families};
+pub use jobs::Jobs;
 pub use key::{AdminKeys, AdminKeysError};
 pub use routes::{KnownRoute, known_routes};
 pub use stage::{Components, Fleet, FleetCounts, FleetNode, ForwardedAnswer, ForwardedRequest};
+pub use verification::verification_json;

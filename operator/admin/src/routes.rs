@@ -11,7 +11,7 @@ use crate::stage::Stage;
 use crate::{
     balancing, clock, clusters, faults, feed_consumers, health, language, live, metrics, nodes,
     openapi, operations, partitions, predictions, query_predictions, requests, running_queries,
-    search_indexes, snapshots, status, throughput, traffic,
+    search_indexes, snapshots, status, throughput, traffic, verification,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -145,6 +145,32 @@ pub(crate) static ROUTES: &[Route] = &[
     .returns(&snapshots::SNAPSHOT),
     post("/reset", "reset", Serving(snapshots::reset))
         .summary("Deletes all data except the snapshots and resets the clock to the real time."),
+    // Verification
+    post(
+        "/verification",
+        "startVerification",
+        Serving(verification::start),
+    )
+    .summary(
+        "Starts to read every row and to compare it with what must be there; requests go on \
+             meanwhile.",
+    )
+    .takes(&verification::START)
+    .starts(&verification::VERIFICATION),
+    get(
+        "/verification",
+        "readVerification",
+        Serving(verification::read),
+    )
+    .summary("Returns the verification that runs, or the last one, with its findings.")
+    .returns(&verification::VERIFICATION),
+    delete(
+        "/verification",
+        "cancelVerification",
+        Serving(verification::cancel),
+    )
+    .summary("Ends the verification that runs.")
+    .returns(&verification::VERIFICATION),
     // Physical partitions and the requests to them
     get(PARTITIONS, "listPartitions", Serving(partitions::list))
         .summary("Lists the physical partitions of a container in order of their EPK ranges.")

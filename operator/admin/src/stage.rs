@@ -1,5 +1,6 @@
 //! The lifecycle of the server and its components, as the management API sees them.
 
+use crate::jobs::Jobs;
 use crate::problem::Problem;
 use orrery_engine::Engine;
 use orrery_gateway::Gateway;
@@ -103,6 +104,8 @@ pub struct Components {
     pub placement: Option<Arc<PlacedStore>>,
     /// The fleet; `None` for a server that is no node.
     pub fleet: Option<Arc<dyn Fleet>>,
+    /// Work of minutes that the management API starts.
+    pub jobs: Arc<Jobs>,
     /// Start of the process.
     pub started: Instant,
 }

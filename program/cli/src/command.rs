@@ -24,6 +24,7 @@ mod shell;
 mod shell_files;
 mod start;
 mod start_help;
+mod verify;
 
 pub(crate) use account::KeyArguments;
 pub(crate) use bench::{BenchArguments, BlogArguments, TableFormat, Workload};
@@ -51,6 +52,8 @@ pub(crate) use shell::ShellArguments;
 pub(crate) use shell_files::{CompletionsArguments, ManArguments};
 pub(crate) use start::{AdminListen, Level, Profile, StartArguments, StoreKind, throughput};
 
+pub(crate) use verify::VerifyArguments;
+
 pub(crate) use start_help::summary as summary_of_start;
 #[cfg(test)]
 pub(crate) use start_help::{group_of, groups};
@@ -77,6 +80,7 @@ Examples:
   orrery start --listen 0.0.0.0:8081 --key-file ./account.key
   orrery keys create --key-file account.key  create a file with four new account keys
   orrery repair --data-dir ./data            say what a damaged data directory lost
+  orrery verify --data-dir ./data            compare every row with what must be there
   orrery healthcheck                         exit with 0 if the server answers
   orrery doctor                              find out why a client cannot reach a server
   orrery mcp                                 serve an account to an assistant
@@ -120,6 +124,9 @@ pub(crate) enum Command {
     /// its files no longer hold
     #[command(after_help = REPAIR_HELP)]
     Repair(RepairArguments),
+    /// Read every row of the data and compare it with what must be there
+    #[command(after_help = verify::VERIFY_HELP)]
+    Verify(VerifyArguments),
     /// Copy the data of a data directory to PostgreSQL clusters, or back, while no server runs
     #[command(after_help = migrate_store::MIGRATE_STORE_HELP)]
     MigrateStore(MigrateStoreArguments),
@@ -182,6 +189,8 @@ Examples:
     orrery repair --data-dir ./data
   Go on with what is left:
     orrery repair --data-dir ./data --accept-loss
+  Make anew what follows from the items, such as damaged indexes:
+    orrery repair --data-dir ./data --rebuild-index
   Date now what a clock that was ahead has dated in the future:
     orrery repair --data-dir ./data --clock
 
@@ -190,7 +199,13 @@ data directory is the better remedy. If there is none, --accept-loss copies the 
 the folder 'lost-1' in the data directory, opens the data with the commits before it, and lists the
 items of lost commits as far as they can be read. It mends cut and damaged journals and a missing
 file 'high-water'. Damaged blocks of tables are listed; their partitions stay read-only until their
-container is deleted or a backup is restored.
+container is deleted, a backup is restored, or --rebuild-index makes them anew.
+
+--rebuild-index verifies the data, as 'orrery verify' does, and makes the partitions anew in which
+rows that follow from the items are damaged, missing or wrong: indexes, unique keys, the change
+feed, times to live, counters. Items, their versions and their change feed stay as they are. A
+partition whose items cannot be read stays as it is. A rebuilt partition has a new partition key
+range id, as after a split.
 
 A server that ran with a clock that was ahead has dated in the future what was written meanwhile.
 --clock gives the present time to all items, kept versions and resources that are dated later than
@@ -198,7 +213,7 @@ the clock of this machine, which must be right. Such items get a new _ts and _et
 feeds, and live for their time to live from now on.
 
 Exit codes:
-  0  the data directory is complete, the loss was accepted, or the times are mended
+  0  the data directory is complete, the loss was accepted, or the times or indexes are mended
   2  wrong options
   4  the data directory is damaged, in use or missing";
 
@@ -215,6 +230,9 @@ pub(crate) struct RepairArguments {
     /// that was ahead
     #[arg(long, conflicts_with = "accept_loss")]
     pub(crate) clock: bool,
+    /// Make everything that follows from the items anew where it is damaged, missing or wrong
+    #[arg(long, conflicts_with_all = ["accept_loss", "clock"])]
+    pub(crate) rebuild_index: bool,
 }
 
 /// Arguments of `orrery healthcheck`.

@@ -1,26 +1,15 @@
 //! `orrery nodes`, `orrery clusters` and `orrery partitions`: requests to the management API of a
 //! node.
-//!
-//! Tables and JSON go to standard output; a sentence about a move that was started goes to standard
-//! error.
 
 use crate::command::{
-    ClustersAction, ClustersArguments, ManagementArguments, NodesAction, NodesArguments,
-    PartitionsAction, PartitionsArguments,
+    ClustersAction, ClustersArguments, NodesAction, NodesArguments, PartitionsAction,
+    PartitionsArguments,
 };
-use orrery_client::Trust;
-use orrery_client::files::read_text;
+use crate::management::{Printed, table_of, with};
 use orrery_server::Failure;
-use orrery_server::data_dir::{self, SERVER};
-use orrery_tools::connection;
-use orrery_tools::form::screen_width;
-use orrery_tools::manage::{ManageError, Manager, list_of, path, rows, text};
-use orrery_tools::table::{for_terminal, table};
+use orrery_tools::manage::{ManageError, Manager, list_of, path, text};
 use serde_json::{Map, Value, json};
-use std::io::{self, IsTerminal, Write};
 
-/// The endpoint of the management API of this machine.
-const ENDPOINT: &str = "http://127.0.0.1:8082/";
 const NODE_COLUMNS: [&str; 7] = [
     "name",
     "region",
@@ -227,109 +216,4 @@ async fn balance(manager: &Manager, limits: Value, wait: bool) -> Result<Printed
     };
     let table = table_of(&list_of(&answer, "clusters"), &LOAD_COLUMNS);
     Ok(Printed::of(answer, table).with(note))
-}
-
-/// The output of a command.
-struct Printed {
-    /// The answer of the server.
-    json: Value,
-    table: String,
-    /// A sentence for people.
-    note: String,
-}
-
-impl Printed {
-    fn of(json: Value, table: String) -> Printed {
-        Printed {
-            json,
-            table,
-            note: String::new(),
-        }
-    }
-
-    /// Creates the output about one object.
-    fn one(json: Value, columns: &[&str]) -> Printed {
-        let table = table_of(std::slice::from_ref(&json), columns);
-        Printed::of(json, table)
-    }
-
-    fn with(self, note: String) -> Printed {
-        Printed { note, ..self }
-    }
-}
-
-fn table_of(objects: &[Value], columns: &[&str]) -> String {
-    match objects {
-        [] => String::new(),
-        objects => table(&rows(objects, columns), screen_width()),
-    }
-}
-
-/// Runs requests and prints what they return.
-fn with(
-    management: &ManagementArguments,
-    requests: impl AsyncFnOnce(&Manager) -> Result<Printed, ManageError>,
-) -> Result<(), Failure> {
-    let manager = manager(management)?;
-    let runtime = connection::runtime()
-        .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
-    let printed = runtime.block_on(requests(&manager)).map_err(failure)?;
-    let mut stdout = io::stdout();
-    let text = match management.json {
-        true => format!("{:#}\n", printed.json),
-        false => printed.table,
-    };
-    let text = match stdout.is_terminal() {
-        true => for_terminal(&text).into_owned(),
-        false => text,
-    };
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        // The reader has seen enough, for example `head`.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let message = format!("cannot write to standard output: {error}");
-            return Err(Failure::Failed(message));
-        }
-        _ => {}
-    }
-    if !printed.note.is_empty() {
-        // If standard error is closed, the table tells enough.
-        let _ = writeln!(io::stderr(), "{}", for_terminal(&printed.note));
-    }
-    Ok(())
-}
-
-/// Returns the connection that the options name.
-fn manager(management: &ManagementArguments) -> Result<Manager, Failure> {
-    let file = match &management.admin_key_file {
-        Some(file) => file.clone(),
-        None => data_dir::locate(management.data_dir.as_deref(), SERVER)?.join("admin.key"),
-    };
-    let keys = read_text(&file).map_err(|error| {
-        Failure::Usage(format!(
-            "cannot read the admin key in {}: {error}; name its file with --admin-key-file, or the \
-             data directory of the node with --data-dir",
-            file.display()
-        ))
-    })?;
-    let mut keys = keys.lines().map(str::trim);
-    let key = keys.find(|line| !line.is_empty() && !line.starts_with('#'));
-    let key =
-        key.ok_or_else(|| Failure::Usage(format!("there is no admin key in {}", file.display())))?;
-    let trust = match &management.ca_file {
-        _ if management.insecure => Trust::Any,
-        Some(file) => Trust::File(file.clone()),
-        None => Trust::System,
-    };
-    let endpoint = management.admin_endpoint.as_deref().unwrap_or(ENDPOINT);
-    Manager::new(endpoint, key, &trust).map_err(failure)
-}
-
-fn failure(error: ManageError) -> Failure {
-    match error {
-        ManageError::Option(text) => Failure::Usage(text),
-        error => Failure::Failed(error.to_string()),
-    }
 }

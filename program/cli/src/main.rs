@@ -50,6 +50,7 @@ mod doctor;
 mod emulator;
 mod fleet;
 mod healthcheck;
+mod management;
 mod mcp;
 mod migrate_store;
 mod query;
@@ -67,6 +68,7 @@ mod sizes;
 mod start;
 mod transfer;
 mod variables;
+mod verify;
 
 use command::Command;
 use orrery_server::Failure;
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Repair(arguments) => repair::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Nodes(arguments) => fleet::run_nodes(&arguments),
         Command::Clusters(arguments) => fleet::run_clusters(&arguments),
         Command::Partitions(arguments) => fleet::run_partitions(&arguments),

@@ -5,7 +5,11 @@
 //! opened as by a start: an unfinished write at its end is cut, and damaged blocks are recorded.
 //! With `--accept-loss`, the bytes that are cut off are first copied to a new folder in the data
 //! directory, together with the report that is printed. With `--clock`, a complete directory gets
-//! the present time for everything that is dated later than the clock of the machine.
+//! the present time for everything that is dated later than the clock of the machine; with
+//! `--rebuild-index`, everything that follows from the items is made anew where it is not as it must
+//! be (`repair/rebuild.rs`).
+
+mod rebuild;
 
 use crate::command::RepairArguments;
 use crate::script_host;
@@ -37,9 +41,10 @@ pub(crate) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     let folder = store_folder(&directory);
     let loss = LocalStore::examine(&folder).map_err(|error| Failure::Data(error.to_string()))?;
     let Some(loss) = loss else {
-        return match arguments.clock {
-            true => repair_clock(&directory),
-            false => report_tables(&directory),
+        return match (arguments.clock, arguments.rebuild_index) {
+            (true, _) => repair_clock(&directory),
+            (_, true) => rebuild::run(&directory),
+            _ => report_tables(&directory),
         };
     };
     if !arguments.accept_loss {
@@ -132,6 +137,18 @@ fn report_tables(directory: &Path) -> Result<(), Failure> {
     )))
 }
 
+/// Refuses a folder in which no store was created: opening it would create one.
+pub(crate) fn refuse_missing(folder: &Path) -> Result<(), Failure> {
+    let failed = |error: orrery_storage::StoreError| Failure::Data(error.to_string());
+    match folder.is_dir() && LocalStore::is_created(folder).map_err(failed)? {
+        true => Ok(()),
+        false => Err(Failure::Data(format!(
+            "there is no data in {}: name the data directory with --data-dir",
+            folder.display()
+        ))),
+    }
+}
+
 /// Creates the failure of a repair that describes a loss and changes nothing.
 fn not_accepted(directory: &Path) -> Failure {
     Failure::Data(format!(
@@ -141,13 +158,13 @@ fn not_accepted(directory: &Path) -> Failure {
     ))
 }
 
-fn close(engine: &Engine) -> Result<(), Failure> {
+pub(crate) fn close(engine: &Engine) -> Result<(), Failure> {
     let closed = engine.shut_down();
     closed.map_err(|error| Failure::Data(format!("cannot close the data: {error}")))
 }
 
 /// Waits until all blocks have been checked.
-fn wait_for_check(engine: &Engine) {
+pub(crate) fn wait_for_check(engine: &Engine) {
     while engine
         .scrub_progress()
         .is_some_and(|progress| progress.passes == 0)
@@ -159,7 +176,7 @@ fn wait_for_check(engine: &Engine) {
 
 /// Opens the engine on the store in `folder`, for the names of its containers and the check of its
 /// blocks.
-fn open(folder: &Path, accept_loss: bool) -> Result<Arc<Engine>, Failure> {
+pub(crate) fn open(folder: &Path, accept_loss: bool) -> Result<Arc<Engine>, Failure> {
     let options = LocalOptions {
         accept_loss,
         scrub_bytes_per_second: CHECKED_BYTES_PER_SECOND,
@@ -227,7 +244,7 @@ fn report(loss: &Loss, writes: &[LostWrites]) -> String {
     text
 }
 
-fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     io::stdout()
         .write_all(text.as_bytes())
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))

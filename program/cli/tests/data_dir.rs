@@ -56,7 +56,7 @@ fn numbers(server: &Server) -> BTreeSet<u64> {
     rows.iter().map(|row| number(row, "n")).collect()
 }
 
-fn files(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -70,7 +70,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -141,7 +141,7 @@ fn journal(directory: &Path) -> (PathBuf, usize) {
     (newest, end)
 }
 
-fn edit(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn edit(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(file).expect("it can be read");
     change(&mut bytes);
     std::fs::write(file, bytes).expect("it can be written");

@@ -98,4 +98,5 @@ mod telemetry;
 mod throughput;
 mod traffic;
 mod transfer;
+mod verify;
 mod wire;

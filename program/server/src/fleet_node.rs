@@ -187,6 +187,7 @@ pub(crate) fn components_of_owner(
         data_dir: context.data_dir.clone(),
         placement: None,
         fleet: Some(fleet),
+        jobs: Arc::default(),
         started: context.started,
     }
 }

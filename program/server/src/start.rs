@@ -217,6 +217,7 @@ fn components(server: &Server) -> Components {
         data_dir: server.context.data_dir.clone(),
         placement: clusters.map(|clusters| clusters.placed.clone()),
         fleet: clusters.map(|clusters| fleet_for_operator(clusters.fleet())),
+        jobs: Arc::default(),
         started: server.context.started,
     }
 }

@@ -27,11 +27,11 @@ use crate::error::StoreError;
 /// A damaged file and its fault.
 type Finding = (PathBuf, String);
 
-/// Replaces an error that names a directory of the store by one that names the damaged file, if the
-/// file can be found.
+/// Replaces an error that names a directory of the store, or the pointer to tables that end too
+/// early, by one that names the damaged file, if the file can be found.
 pub(super) fn name_file(store: &Path, error: StoreError) -> StoreError {
     let names_directory = match &error {
-        StoreError::Damaged { file, .. } => file.is_dir(),
+        StoreError::Damaged { file, .. } => file.is_dir() || file.ends_with("current"),
         StoreError::Io { path, source, .. } => path.is_dir() && !is_exhausted(source),
         _ => false,
     };

@@ -2,25 +2,33 @@
 //!
 //! A batch is kept if it was written before the failed group, or if a table holds it already: fjall
 //! skips batches below the highest number in a table, so a table must never be ahead of the
-//! journals. Batches of the failed group that are kept are written again, since their bytes may
-//! have been lost by a failed sync although they can still be read.
+//! journals.
+//!
+//! A journal that is cut is replaced by a new file, for two reasons. Its bytes may have been lost by
+//! a failed sync although they can still be read, so those that are kept are written again. And
+//! fjall may still have the old file open: a thread of the closed database gives the journal up
+//! only after it has reported its end, and the journal then writes what it still holds of the
+//! failed group. That goes into the old file, which has no name any more.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
-use super::directory::journals;
+use super::directory::{journals, owner_only, sync_directory};
 use super::journal::read_batch;
 use super::reopening::Cut;
 use crate::error::StoreError;
 
-/// The parts of a journal, as offsets in bytes.
+/// The extension of a journal that is being written to replace another one.
+const DRAFT_EXTENSION: &str = "cut";
+
+/// The part of a journal that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Parts {
-    /// The end of the batches from before the failed group.
-    acknowledged: u64,
-    /// The end of the batches to keep.
-    kept: u64,
+struct Kept {
+    /// The end of the kept batches, in bytes.
+    bytes: u64,
+    /// True if a batch follows that is not kept, or if one of the failed group is kept.
+    has_failed: bool,
 }
 
 /// Cuts the batches of the failed group from all journals, durably. The newest journal is cut
@@ -29,63 +37,64 @@ pub(super) fn cut_journals(store: &Path, cut: Cut) -> Result<(), StoreError> {
     let mut is_behind_cut = false;
     let mut found = Vec::new();
     for (_, path) in journals(store)? {
-        let (parts, is_cut) = parts_of(&path, cut, is_behind_cut)?;
+        let (kept, is_cut) = kept_of(&path, cut, is_behind_cut)?;
         is_behind_cut = is_cut;
-        found.push((path, parts));
+        found.push((path, kept));
     }
-    for (path, parts) in found.iter().rev() {
-        rewrite(path, *parts).map_err(StoreError::io("cut the failed commits from", path))?;
+    // The newest journal is the one that fjall may still write.
+    for (age, (path, kept)) in found.iter().rev().enumerate() {
+        if age == 0 || kept.has_failed {
+            let failed = StoreError::io("cut the failed commits from", path);
+            rewrite(path, kept.bytes).map_err(failed)?;
+        }
     }
     Ok(())
 }
 
-/// Finds the parts of a journal. Returns true with them if a batch was found that is not kept:
-/// nothing behind such a batch is kept.
-fn parts_of(path: &Path, cut: Cut, is_behind_cut: bool) -> Result<(Parts, bool), StoreError> {
-    let mut parts = Parts {
-        acknowledged: 0,
-        kept: 0,
+/// Finds the part of a journal that is kept. Returns true with it if a batch was found that is not
+/// kept: nothing behind such a batch is kept.
+fn kept_of(path: &Path, cut: Cut, is_behind_cut: bool) -> Result<(Kept, bool), StoreError> {
+    let mut kept = Kept {
+        bytes: 0,
+        has_failed: is_behind_cut,
     };
     if is_behind_cut {
-        return Ok((parts, true));
+        return Ok((kept, true));
     }
     let file = File::open(path).map_err(StoreError::io("open", path))?;
     let mut reader = BufReader::with_capacity(256 << 10, file);
     while let Ok(batch) = read_batch(&mut reader).map_err(StoreError::io("read", path))? {
-        let is_acknowledged = batch.sequence < cut.from;
-        if !is_acknowledged && batch.sequence > cut.persisted {
-            return Ok((parts, true));
+        let is_failed = batch.sequence >= cut.from;
+        kept.has_failed |= is_failed;
+        if is_failed && batch.sequence > cut.persisted {
+            return Ok((kept, true));
         }
-        parts.kept += batch.bytes;
-        if is_acknowledged {
-            parts.acknowledged = parts.kept;
-        }
+        kept.bytes += batch.bytes;
     }
-    Ok((parts, false))
+    Ok((kept, false))
 }
 
-/// Ends the file behind the kept batches, and writes those of the failed group again.
-fn rewrite(path: &Path, parts: Parts) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    if file.metadata()?.len() > parts.kept {
-        file.set_len(parts.kept)?;
+/// Replaces the file by one that ends behind the kept batches.
+fn rewrite(path: &Path, kept_bytes: u64) -> std::io::Result<()> {
+    let draft = path.with_extension(DRAFT_EXTENSION);
+    let mut kept = File::open(path)?.take(kept_bytes);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    let mut file = owner_only(&mut options).open(&draft)?;
+    std::io::copy(&mut kept, &mut file)?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    match path.parent() {
+        Some(directory) => sync_directory(directory),
+        None => Ok(()),
     }
-    if parts.kept > parts.acknowledged {
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(parts.acknowledged))?;
-        (&mut file)
-            .take(parts.kept - parts.acknowledged)
-            .read_to_end(&mut bytes)?;
-        file.seek(SeekFrom::Start(parts.acknowledged))?;
-        file.write_all(&bytes)?;
-    }
-    file.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::journal::tests::batch;
     use super::*;
+    use std::io::Write;
 
     /// Writes five batches into two journals, cuts them, and returns the batches that are left in
     /// each journal.
@@ -111,6 +120,23 @@ mod tests {
         assert_eq!(left_after(5, 2), [3, 1]);
         assert_eq!(left_after(3, 2), [2, 0]);
         assert_eq!(left_after(6, 2), [3, 2]);
+    }
+
+    /// A thread of the closed database once wrote the failed group behind the cut.
+    #[test]
+    fn what_fjall_still_writes_to_the_journal_of_before_is_not_in_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.jnl");
+        let bytes = |sequence| batch(sequence, &[(b"key", b"value")]);
+        std::fs::write(&path, bytes(1)).unwrap();
+        let mut late = OpenOptions::new().append(true).open(&path).unwrap();
+        let cut = Cut {
+            from: 2,
+            persisted: 0,
+        };
+        cut_journals(dir.path(), cut).unwrap();
+        late.write_all(&bytes(2)).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), bytes(1));
     }
 
     #[test]

@@ -162,8 +162,13 @@ fn launch(mut program: Command, listen: &str, arguments: &[&str]) -> Result<Serv
 
 /// Runs `orrery repair` on a data directory. Returns the exit code and all that it printed.
 pub(crate) fn repair(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    run_on("repair", directory, arguments)
+}
+
+/// Runs a command on a data directory. Returns its exit code and what it printed.
+pub(crate) fn run_on(command: &str, directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_orrery"))
-        .args(["repair", "--data-dir"])
+        .args([command, "--data-dir"])
         .arg(directory)
         .args(arguments)
         .output()

@@ -1,0 +1,48 @@
+//! Arguments of `orrery verify`.
+
+use super::ManagementArguments;
+use clap::Args;
+
+/// Help text after the options.
+pub(super) const VERIFY_HELP: &str = "\
+Examples:
+  Verify the data directory of a server that does not run:
+    orrery verify --data-dir ./data
+  Verify the data of a running server, at most 8 MB a second:
+    orrery verify --online --bytes-per-second 8000000
+
+Every block and every row is read. Items are compared with the rows that follow from them, in both
+directions: primary keys, index entries, unique keys, change feed, times to live, vectors, words of
+texts, counters; keys must be in order, partitions must cover the hash space, and each partition of
+the store must belong to a container. Each difference is listed with its partition, its key and its
+item. Nothing is changed; 'orrery repair --rebuild-index' mends what follows from the items.
+
+A server that runs has the data directory to itself: --online asks its management API, which reads
+each partition as of one moment while requests go on. Blocks are checked by the server all the time;
+see --scrub-rate of 'orrery start'.
+
+Exit codes:
+  0  nothing was found
+  1  the server refused the request or did not answer, or the verification did not end
+  2  wrong options
+  4  differences were found, or the data directory is damaged, in use or missing";
+
+/// Arguments of `orrery verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// Verify the data of a running server, by its management API
+    #[arg(long)]
+    pub(crate) online: bool,
+    /// Database of the only container to read
+    #[arg(long, value_name = "DATABASE", requires = "container")]
+    pub(crate) database: Option<String>,
+    /// Only container to read
+    #[arg(long, value_name = "CONTAINER", requires = "database")]
+    pub(crate) container: Option<String>,
+    /// Most bytes of rows to read in a second, 0 for no limit [default: 33554432 with --online,
+    /// otherwise 0]
+    #[arg(long, value_name = "BYTES", requires = "online")]
+    pub(crate) bytes_per_second: Option<u64>,
+    #[command(flatten)]
+    pub(crate) management: ManagementArguments,
+}
