@@ -134,6 +134,16 @@ fn a_checkpoint_under_writers_holds_exactly_the_commits_up_to_its_heads() {
     });
 }
 
+/// Returns the numbers of the journals in a folder, in order.
+fn journals_in(folder: &Path) -> Vec<u64> {
+    let names = std::fs::read_dir(folder).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let stems = names.filter_map(|name| name.strip_suffix(".jnl").map(str::to_owned));
+    let mut numbers: Vec<u64> = stems.map(|stem| stem.parse().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
 /// Returns the numbers of the journals of a checkpoint.
 fn journals(checkpoint: &Checkpoint) -> Vec<u64> {
     let names = checkpoint.files.iter().map(|file| &file.name);
@@ -171,14 +181,14 @@ fn a_checkpoint_holds_all_commits_while_journals_are_begun_and_removed() {
         });
         let (mut has_several, mut has_lost_first) = (false, false);
         while !(has_several && has_lost_first) {
+            let numbers_now = || journals_in(&dir.path().join("store"));
+            wait_for("a journal", numbers_now, |numbers| {
+                (numbers.len() > 1 && !has_several) || (numbers[0] > 0 && !has_lost_first)
+            });
             let checkpoint = store.checkpoint().unwrap().unwrap();
             let numbers = journals(&checkpoint);
-            let is_new = (numbers.len() > 1 && !has_several) || (numbers[0] > 0 && !has_lost_first);
             has_several |= numbers.len() > 1;
             has_lost_first |= numbers[0] > 0;
-            if !is_new {
-                continue;
-            }
             let copy = tempfile::tempdir().unwrap();
             assemble(&checkpoint, copy.path());
             let copy = LocalStore::open(copy.path(), options).unwrap();
