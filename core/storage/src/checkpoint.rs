@@ -42,7 +42,8 @@ pub struct CheckpointFile {
     pub name: String,
     /// The place where the file can be read until the checkpoint is dropped.
     pub path: PathBuf,
-    /// The number of bytes from its beginning that belong to the checkpoint. The file may be longer.
+    /// The number of bytes from its beginning that belong to the checkpoint. The file may have
+    /// more.
     pub bytes: u64,
     /// The file never changes under its name: it is a table. A later checkpoint may have the same
     /// file, with the same inode and modification time.

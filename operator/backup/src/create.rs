@@ -40,7 +40,7 @@ pub struct CreateOptions<'a> {
     pub now_ms: u64,
     /// The version of the program.
     pub program: String,
-    /// What is said about the backup in its manifest, such as the names of containers.
+    /// A description for the manifest, such as the names of containers.
     pub about: Json,
     /// The most bytes that are read in a second; 0 for no limit.
     pub bytes_per_second: u64,
@@ -111,6 +111,7 @@ fn create_with(
     progress: OnProgress<'_>,
     clock: &mut dyn Clock,
 ) -> Result<Summary, BackupError> {
+    // The destination comes first: its refusals cost the store nothing.
     check_names(&options.extra_files)?;
     let mut sink: Box<dyn Sink> = if is_archive(target) {
         Box::new(ArchiveSink::create(target, options.now_ms)?)
@@ -121,6 +122,8 @@ fn create_with(
         return Err(BackupError::NoFiles);
     };
     sink.begin(&checkpoint.store_id)?;
+
+    // The store goes on; the files stay as they are until the checkpoint is dropped.
     let files = files_of(&checkpoint, &options.extra_files)?;
     let mut copying = Copying {
         sink: &mut *sink,
@@ -142,6 +145,7 @@ fn create_with(
     let (new_files, new_bytes) = (copying.new_files, copying.new_bytes);
     copied.sort_by(|a, b| a.name.cmp(&b.name));
 
+    // The manifest comes last: a backup without one does not exist.
     let heads = checkpoint.heads.iter();
     let manifest = Manifest {
         id: sink.free_id(&id_of(options.now_ms))?,

@@ -165,7 +165,7 @@ impl From<StoreError> for BackupError {
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; make room there and repeat the command, which uses what is copied already"
+            "; free space there and repeat the command"
         }
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
             "; name a path that this user may read and write"

@@ -21,8 +21,8 @@
 //!
 //! Promised:
 //!
-//! 1. A manifest is listed only if all its objects are durable: they are synced before it, and it is
-//!    renamed into place. A process that is killed at any point leaves temporary files.
+//! 1. A manifest is listed only if all its objects are durable: they are synced before it, and it
+//!    is renamed into place. A process that is killed at any point leaves temporary files.
 //! 2. Nothing but [`prune`] removes an object or a manifest, and it keeps the newest backup.
 //! 3. A restored file has the hash of its manifest, or the restore fails. The format file of the
 //!    data directory is written last, so a store whose restore did not finish does not open.

@@ -49,7 +49,7 @@ pub struct Manifest {
     pub store_id: String,
     /// The last commit of each partition that the backup has.
     pub heads: BTreeMap<PartitionId, Lsn>,
-    /// What the caller says about the backup, such as the names of containers.
+    /// The description that the caller gave, such as the names of containers.
     pub about: Json,
     /// The files, in the order of their names.
     pub files: Vec<ManifestFile>,

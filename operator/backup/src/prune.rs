@@ -45,6 +45,7 @@ pub fn prune(repository: &Path, retention: &Retention) -> Result<Pruned, BackupE
     if let Some(unreadable) = listing.unreadable.pop() {
         return Err(unreadable.error);
     }
+    // The newest backup is kept whatever the rules say.
     let mut pruned = Pruned::default();
     let mut needed = BTreeSet::new();
     let count = listing.backups.len();
@@ -58,6 +59,7 @@ pub fn prune(repository: &Path, retention: &Retention) -> Result<Pruned, BackupE
             pruned.removed.push(backup.id);
         }
     }
+    // From here on no manifest names the objects that are removed afterwards.
     for id in &pruned.removed {
         repository.remove_manifest(id)?;
     }

@@ -9,8 +9,8 @@
 //! A directory whose restore was interrupted has no format file and has files, so the store refuses
 //! to open it; and a second restore refuses it with the advice to delete it.
 //!
-//! Left out: extra files are restored under their names, `extra/…`, and the caller puts them where
-//! they belong.
+//! Left out: extra files are restored under their names, `extra/…`, and the caller moves them to
+//! their places.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
@@ -28,7 +28,7 @@ use crate::files::{
 use crate::manifest::Manifest;
 use crate::repository::{Repository, first_entry};
 use crate::source::{Entry, Source, find, read_objects};
-use crate::verify::{Fault, differences, newest_whole};
+use crate::verify::{Fault, check_no_others, differences, newest_whole};
 use crate::{OnProgress, Progress};
 
 /// The file that marks a directory whose restore is not finished.
@@ -68,6 +68,7 @@ pub fn restore(
         Source::Repository(repository) => {
             let manifest = find(repository, id)?;
             check_format(&manifest)?;
+            // Each file is compared with its hash as it is written.
             let total = Progress {
                 files_total: manifest.files.len() as u64,
                 bytes_total: manifest.bytes,
@@ -117,11 +118,9 @@ fn restore_archive(
         });
     }
     check_format(&manifest)?;
+    check_no_others(archive, &manifest, &target.found)?;
     if let Some((name, fault)) = differences(&manifest, &target.found).first() {
         return Err(archive.damaged(&format!("{name} {fault}")));
-    }
-    if target.found.len() != manifest.files.len() {
-        return Err(archive.damaged(&"it has files that its manifest does not name"));
     }
     target.finish()?;
     Ok(manifest)

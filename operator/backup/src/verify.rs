@@ -112,6 +112,7 @@ fn verify_objects(
     mut verified: Verified,
     on_progress: OnProgress<'_>,
 ) -> Result<Verified, BackupError> {
+    // An object that several backups need is read once.
     let mut objects: BTreeMap<(&str, u64), BTreeMap<String, Vec<String>>> = BTreeMap::new();
     for backup in backups {
         for file in &backup.files {
@@ -125,6 +126,7 @@ fn verify_objects(
         bytes_total: objects.keys().map(|(_, bytes)| bytes).sum(),
         ..Progress::default()
     };
+    // A bad object is a problem of each backup that needs it.
     let mut damaged = BTreeSet::new();
     for ((sha256, bytes), needed_by) in objects {
         let names = needed_by.values().next().and_then(|names| names.first());
@@ -180,6 +182,7 @@ fn verify_archive(
     id: Option<&str>,
     on_progress: OnProgress<'_>,
 ) -> Result<Verified, BackupError> {
+    // The hashes are known before the manifest, which is the last entry.
     let mut found = HashMap::new();
     let mut progress = Progress::default();
     let manifest = archive.read(&mut |entry, content| {
@@ -201,6 +204,7 @@ fn verify_archive(
             known: vec![manifest.id],
         });
     }
+    check_no_others(archive, &manifest, &found)?;
     let mut verified = Verified {
         objects: progress.files_done,
         bytes: progress.bytes_done,
@@ -217,6 +221,19 @@ fn verify_archive(
         verified.restorable.push(manifest.id);
     }
     Ok(verified)
+}
+
+/// Refuses a file that has contents which its manifest does not name.
+pub(crate) fn check_no_others(
+    archive: &Archive,
+    manifest: &Manifest,
+    found: &HashMap<String, Digested>,
+) -> Result<(), BackupError> {
+    let named: BTreeSet<&str> = manifest.files.iter().map(|file| &*file.name).collect();
+    match found.keys().find(|name| !named.contains(name.as_str())) {
+        Some(name) => Err(archive.damaged(&format!("its manifest does not name {name}"))),
+        None => Ok(()),
+    }
 }
 
 /// Returns the files of a manifest whose contents are missing or others.

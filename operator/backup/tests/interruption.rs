@@ -136,7 +136,7 @@ fn a_full_target_is_named_and_the_repository_stays_usable() {
         .unwrap_err()
         .to_string();
     assert!(
-        refused.contains("cannot write") && refused.contains("make room there"),
+        refused.contains("cannot write") && refused.contains("free space there"),
         "{refused}"
     );
     assert!(

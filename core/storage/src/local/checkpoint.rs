@@ -24,7 +24,6 @@
 //! Left out: a store that stopped writing for good has no checkpoint; its directory can be copied
 //! after the process has ended.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read, Seek, Write};
@@ -134,7 +133,8 @@ impl Drop for Staging {
 struct LinkedFile {
     name: String,
     bytes: u64,
-    /// The file, if the file system cannot link it: it is copied once commits go on.
+    /// The open file, if the file system cannot link it: it is copied once commits go on, also if
+    /// it has lost its name by then.
     source: Option<File>,
 }
 
@@ -149,8 +149,6 @@ struct Image {
     mark: Mark,
     /// No batch of the image has this sequence number or a higher one.
     next_sequence: u64,
-    /// Keeps tables that are still to be copied.
-    _pins: Vec<Box<dyn Any>>,
 }
 
 /// Takes a checkpoint of an open store.
@@ -241,6 +239,9 @@ impl<'a> Linker<'a> {
     }
 
     /// Links all files while no group is written. The module header has the order.
+    ///
+    /// # Errors
+    /// When the database is being exchanged, a group has failed, or a file cannot be linked.
     fn freeze(&self) -> Result<Image, StoreError> {
         let unavailable = StoreError::Unavailable {
             reason: "the store is being opened again after a failure",
@@ -264,7 +265,6 @@ impl<'a> Linker<'a> {
             heads,
             mark: writer.mark,
             next_sequence: database.db.seqno(),
-            _pins: Vec::new(),
         };
         // The list of keyspaces changes only when the database is opened.
         self.link_keyspace("0", &mut image)?;
@@ -319,8 +319,7 @@ impl<'a> Linker<'a> {
         let tree = &database.keyspace(is_index).tree;
         // No flush or compaction installs another list of tables while this lock is held. Readers
         // wait for it.
-        let versions = tree.get_version_history_lock();
-        image._pins.push(Box::new(versions.latest_version()));
+        let _no_other_list = tree.get_version_history_lock();
         self.link_keyspace(if is_index { "2" } else { "1" }, image)
     }
 

@@ -311,3 +311,39 @@ fn a_checkpoint_copies_the_files_that_the_file_system_cannot_link() {
     let copy = LocalStore::open(copy.path(), options).unwrap();
     assert_eq!(copy.snapshot(PartitionId(1)).unwrap().head().lsn, 100);
 }
+
+#[test]
+fn a_store_with_batches_in_doubt_has_no_checkpoint_and_a_reopened_one_has_the_answered_commits() {
+    let p = PartitionId(1);
+    let dir = tempfile::tempdir().unwrap();
+    let store = restarted(dir.path());
+    let lease = store.open(p).unwrap();
+    assert_eq!(store.submit(&lease, change(1)).wait(), CommitOutcome::Ok);
+    // A reader keeps the database from being opened again.
+    let snapshot = store.snapshot(p).unwrap();
+    fault(&store).plan(system_error(EMFILE), false);
+    let failed = store.submit(&lease, change(2)).wait();
+    assert_eq!(failed, CommitOutcome::Unknown);
+    let refused = store.checkpoint().unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Unavailable { .. }),
+        "{refused}"
+    );
+    drop(snapshot);
+    wait_for(
+        "commits are accepted",
+        || store.refusal(false),
+        Option::is_none,
+    );
+    let checkpoint = store.checkpoint().unwrap().unwrap();
+    assert_eq!(checkpoint.heads.get(&p).map(|head| head.lsn), Some(1));
+    drop(checkpoint);
+
+    let lease = store.open(p).unwrap();
+    fault(&store).plan(system_error(EIO), false);
+    let failed = store.submit(&lease, change(2)).wait();
+    assert_eq!(failed, CommitOutcome::Unknown);
+    let refused = store.checkpoint().unwrap_err();
+    assert!(matches!(refused, StoreError::Poisoned { .. }), "{refused}");
+    assert!(!dir.path().join("checkpoints").exists());
+}
