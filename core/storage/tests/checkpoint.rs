@@ -161,7 +161,15 @@ fn a_checkpoint_holds_all_commits_while_journals_are_begun_and_removed() {
     };
     let store = LocalStore::open(dir.path(), options).unwrap();
     let puts = |lsn: u64| {
-        let value = vec![lsn as u8; 60 << 10];
+        // Journals are compressed, so the bytes are as good as random.
+        let mut state = lsn;
+        let step = |_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        let value: Vec<u8> = (0..60 << 10).map(step).collect();
         (0..16u8)
             .map(|n| (vec![n % 2 * 0x80, n, lsn as u8 % 4], value.clone()))
             .collect::<Vec<Pair>>()
