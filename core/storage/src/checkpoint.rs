@@ -9,6 +9,8 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::{File, Metadata};
+use std::io;
 use std::path::PathBuf;
 
 use crate::commit::{Head, PartitionId};
@@ -22,8 +24,7 @@ pub const FORMAT_FILE: &str = "ORRERY";
 ///
 /// The files take no space of their own where the file system can link them. A compaction frees the
 /// space of the tables that it replaces only when the checkpoint is dropped, and the store stays
-/// open until then. A block that is found to be damaged meanwhile is taken out of the tables
-/// afterwards.
+/// open until then.
 pub struct Checkpoint {
     /// The files. Copied under their names into an empty directory, they are a data directory.
     pub files: Vec<CheckpointFile>,
@@ -45,9 +46,36 @@ pub struct CheckpointFile {
     /// The number of bytes from its beginning that belong to the checkpoint. The file may have
     /// more.
     pub bytes: u64,
-    /// The file never changes under its name: it is a table. A later checkpoint may have the same
-    /// file, with the same inode and modification time.
+    /// The content never changes under the name: it is a table. A later checkpoint may have the
+    /// same file, with the same inode and modification time.
     pub is_immutable: bool,
+}
+
+impl CheckpointFile {
+    /// Returns true if a file that was opened at `path` is no longer the file there: the store has
+    /// taken a damaged block out of its table, and has put a copy from before that at `path`. What
+    /// was read from the open file does not count then.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn is_replaced(&self, open: &File) -> io::Result<bool> {
+        Ok(inode(&open.metadata()?) != inode(&self.path.metadata()?))
+    }
+}
+
+/// Returns the numbers by which the system tells files apart; the same ones for all files on a
+/// system without such numbers.
+pub(crate) fn inode(metadata: &Metadata) -> (u64, u64) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        (metadata.dev(), metadata.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        (0, 0)
+    }
 }
 
 impl Checkpoint {

@@ -13,13 +13,13 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use orrery_model::json::Json;
-use orrery_storage::{Checkpoint, FORMAT, Store};
+use orrery_storage::{Checkpoint, CheckpointFile, FORMAT, Store};
 
 use crate::archive::{ArchiveSink, is_archive};
 use crate::error::BackupError;
@@ -178,7 +178,8 @@ struct FileToCopy {
     name: String,
     path: PathBuf,
     bytes: u64,
-    is_table: bool,
+    /// The file of the checkpoint, if it is a table.
+    table: Option<CheckpointFile>,
     identity: Option<String>,
 }
 
@@ -190,7 +191,7 @@ fn files_of(checkpoint: &Checkpoint, extra: &[ExtraFile]) -> Result<Vec<FileToCo
             name: file.name.clone(),
             path: file.path.clone(),
             bytes: file.bytes,
-            is_table: file.is_immutable,
+            table: file.is_immutable.then(|| file.clone()),
             identity: match file.is_immutable {
                 true => identity_of(&file.path),
                 false => None,
@@ -204,7 +205,7 @@ fn files_of(checkpoint: &Checkpoint, extra: &[ExtraFile]) -> Result<Vec<FileToCo
             name: file.name.clone(),
             path: file.path.clone(),
             bytes: metadata.len(),
-            is_table: false,
+            table: None,
             identity: None,
         });
     }
@@ -236,7 +237,7 @@ impl Copying<'_> {
         let bytes_before = self.progress.bytes_done;
         let sha256 = match self.sink.known(&source) {
             Some(sha256) => sha256,
-            None => self.store(&source)?,
+            None => self.store(&source, file.table.as_ref())?,
         };
         self.progress.bytes_done = bytes_before + file.bytes;
         self.progress.files_done += 1;
@@ -245,14 +246,22 @@ impl Copying<'_> {
             name: file.name.clone(),
             bytes: file.bytes,
             sha256,
-            is_table: file.is_table,
+            is_table: file.table.is_some(),
             identity: file.identity.clone(),
         })
     }
 
     /// Reads a file and stores it. Returns its hash.
-    fn store(&mut self, source: &SourceFile<'_>) -> Result<String, BackupError> {
-        let file = File::open(source.path).map_err(BackupError::io("open", source.path))?;
+    ///
+    /// # Errors
+    /// Also when the store has taken a damaged block out of a table while the table was read: the
+    /// bytes that were read may be of both.
+    fn store(
+        &mut self,
+        source: &SourceFile<'_>,
+        table: Option<&CheckpointFile>,
+    ) -> Result<String, BackupError> {
+        let mut file = File::open(source.path).map_err(BackupError::io("open", source.path))?;
         let piece_bytes = self.pace.piece_bytes();
         let (pace, progress) = (&mut self.pace, &mut self.progress);
         let (on_progress, is_cancelled) = (&mut self.on_progress, self.options.is_cancelled);
@@ -264,10 +273,19 @@ impl Copying<'_> {
             Ok(())
         };
         // The file may go on growing: only these bytes belong to the checkpoint.
-        let mut content = file.take(source.bytes);
+        let mut content = (&mut file).take(source.bytes);
         let stored = self
             .sink
             .add(source, &mut content, piece_bytes, &mut on_piece)?;
+        if let Some(table) = table {
+            let is_replaced = table.is_replaced(&file);
+            if is_replaced.map_err(BackupError::io("read", source.path))? {
+                let error = "a damaged block was taken out of it meanwhile";
+                return Err(BackupError::io("copy", source.path)(io::Error::other(
+                    error,
+                )));
+            }
+        }
         self.new_bytes += stored.new_bytes;
         self.new_files += u64::from(stored.is_new);
         Ok(stored.content.sha256)
@@ -321,7 +339,43 @@ fn id_of(now_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use orrery_storage::{Commit, CommitOutcome, LocalOptions, LocalStore, PartitionId};
+
     use super::*;
+    use crate::pace::tests::TestClock;
+
+    #[test]
+    fn a_limit_slows_the_reading_of_what_is_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::open(dir.path().join("data"), LocalOptions::default()).unwrap();
+        let lease = store.open(PartitionId(1)).unwrap();
+        for lsn in 1..=20 {
+            let value = (0..60_000u64).map(|i| ((i * i * lsn) >> 5) as u8).collect();
+            let commit = Commit {
+                expect_lsn: lsn - 1,
+                new_lsn: lsn,
+                puts: vec![(lsn.to_be_bytes().to_vec(), value)],
+                ..Commit::default()
+            };
+            assert_eq!(store.submit(&lease, commit).wait(), CommitOutcome::Ok);
+        }
+        let options = CreateOptions {
+            bytes_per_second: 10_000,
+            ..CreateOptions::new(0, "1.2.3")
+        };
+        let mut clock = TestClock::default();
+        let target = dir.path().join("backups");
+        let made = create_with(&store, &target, &options, &mut |_| {}, &mut clock).unwrap();
+        let expected = Duration::from_millis(made.bytes / 10);
+        let least = expected - Duration::from_secs(1);
+        assert!(
+            clock.now >= least && clock.now <= expected,
+            "{:?}",
+            clock.now
+        );
+    }
 
     #[test]
     fn an_id_is_the_second_in_utc() {

@@ -256,6 +256,9 @@ impl Read for HashedReader<'_> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             Err(error) => return Err(self.fail(CopyError::Read(error))),
         };
+        if read == 0 {
+            return Ok(0);
+        }
         if let Err(error) = (self.on_piece)(read as u64) {
             return Err(self.fail(CopyError::Stopped(error)));
         }

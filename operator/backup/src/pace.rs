@@ -83,13 +83,13 @@ impl<'a> Pace<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A clock that only pauses move on.
     #[derive(Default)]
-    struct TestClock {
-        now: Duration,
+    pub(crate) struct TestClock {
+        pub(crate) now: Duration,
     }
 
     impl Clock for TestClock {

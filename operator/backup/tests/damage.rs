@@ -1,12 +1,15 @@
 //! Damaged and missing contents: found and named by a check, and never restored.
 
+use std::ops::Bound;
 use std::path::Path;
+use std::time::Duration;
 
-use orrery_backup::{BackupError, Fault, Retention, prune, restore, verify};
-use orrery_storage::LocalStore;
+use orrery_backup::{BackupError, CreateOptions, Fault, Retention, create, prune, restore, verify};
+use orrery_storage::{Direction, LocalStore, PartitionId, Store};
 
 use crate::support::{
-    MINUTE_MS, START_MS, backup, check_restore, flip, manifests, open, options, rewrite, write,
+    MINUTE_MS, START_MS, backup, check_restore, files_below, flip, manifests, open, options,
+    rewrite, write,
 };
 
 /// Creates a repository with three backups.
@@ -204,4 +207,58 @@ fn a_damaged_manifest_is_listed_as_such_and_keeps_everything_from_being_removed(
         );
     }
     assert!(!target.exists());
+}
+
+/// Reads a partition up to the first error. Returns true if there was one.
+fn meets_damage(store: &LocalStore) -> bool {
+    let snapshot = store.snapshot(PartitionId(1)).unwrap();
+    let everything = (Bound::Unbounded, Bound::Unbounded);
+    snapshot
+        .scan(everything, Direction::Forward)
+        .any(|row| row.is_err())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_table_whose_block_is_taken_out_while_it_is_copied_is_not_taken_for_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, repository) = (dir.path().join("data"), dir.path().join("backups"));
+    let store = open(&data);
+    write(&store, 1, 500);
+    drop(store);
+    let tables = files_below(&data.join("store/keyspaces/1/tables")).into_iter();
+    let damaged = tables.max_by_key(|table| table.metadata().unwrap().len());
+    let damaged = damaged.unwrap();
+    let at = damaged.metadata().unwrap().len() as usize / 2;
+    flip(&damaged, at);
+    let store = open(&data);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    store.report_damage(Box::new(move |damage| {
+        // The test waits for the first report only.
+        let _ = sender.send(damage.clone());
+    }));
+    // The block is found and sealed once the first piece of its table is read.
+    let mut is_found = false;
+    let options = CreateOptions::new(START_MS, "1.2.3");
+    let created = create(&store, &repository, &options, &mut |progress| {
+        if !is_found && damaged.ends_with(&progress.file) {
+            assert!(meets_damage(&store));
+            receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+            is_found = true;
+        }
+    });
+    let refused = created.unwrap_err().to_string();
+    assert!(
+        refused.contains("a damaged block was taken out of it meanwhile"),
+        "{refused}"
+    );
+    assert!(orrery_backup::list(&repository).unwrap().backups.is_empty());
+
+    // The next backup has the table as it is now, with the record of the damage.
+    backup(&store, &repository, START_MS);
+    let target = dir.path().join("restored");
+    restore(&repository, None, &target, &mut |_| {}).unwrap();
+    let restored = open(&target);
+    assert_eq!(restored.damage().len(), 1);
+    assert!(meets_damage(&restored));
 }

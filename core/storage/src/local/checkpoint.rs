@@ -17,9 +17,11 @@
 //! So the links hold every batch at least once, as the directory does after the death of the
 //! process. The newest journal goes on growing: only its batches from before the checkpoint count.
 //!
-//! Promised: tables of a checkpoint do not change. A damaged block is sealed in place, so nothing
-//! is sealed while a checkpoint exists ([`Checkpoints::unless_any`]); the record of the damage is
-//! written at once, and the sealing follows later.
+//! Promised: tables of a checkpoint do not change. A damaged block is sealed in place, so before
+//! that each checkpoint gets a copy of the table of its own ([`Checkpoints::detach`]). A table that
+//! is linked between these two steps is sealed afterwards; the record of the damage is older than
+//! both, and is read after the links are made, so the checkpoint has it. A caller that has the old
+//! file open notices the exchange by [`CheckpointFile::is_replaced`].
 //!
 //! Left out: a store that stopped writing for good has no checkpoint; its directory can be copied
 //! after the process has ended.
@@ -38,13 +40,13 @@ use super::committer::Committer;
 use super::database::OpenDatabase;
 use super::diagnosis::{parse_pointer, parse_tables};
 use super::directory::{
-    DAMAGE_DIRECTORY, HIGH_WATER_FILE, RESTORE_ADVICE, STORE_DIRECTORY, Stage, format_text,
-    journals, owner_only,
+    DAMAGE_DIRECTORY, Directory, HIGH_WATER_FILE, RESTORE_ADVICE, STORE_DIRECTORY, Stage,
+    format_text, journals, owner_only,
 };
 use super::high_water::{HighWater, Mark};
 use super::journal::read_batch;
 use super::tables::Tables;
-use crate::checkpoint::{Checkpoint, CheckpointFile, FORMAT_FILE};
+use crate::checkpoint::{Checkpoint, CheckpointFile, FORMAT_FILE, inode};
 use crate::commit::{Head, PartitionId};
 use crate::error::StoreError;
 
@@ -68,12 +70,41 @@ struct Counts {
 }
 
 impl Checkpoints {
-    /// Runs a function that changes a table in place. Returns `None`, and does not run it, while a
-    /// checkpoint exists. A checkpoint that begins waits for the function.
-    pub(super) fn unless_any<T>(&self, change: impl FnOnce() -> T) -> Option<T> {
+    /// Prepares the change of a table in place: gives each checkpoint a copy of its own. Returns
+    /// false where that is not possible, while a checkpoint exists.
+    pub(super) fn detach(
+        &self,
+        directory: &Directory,
+        is_index: bool,
+        table: &Path,
+    ) -> std::io::Result<bool> {
         let counts = sync::lock(&self.counts);
-        (counts.existing == 0).then(change)
+        if counts.existing == 0 || cfg!(not(unix)) {
+            return Ok(counts.existing == 0);
+        }
+        let keyspace = if is_index { "2" } else { "1" };
+        let tables = format!("{STORE_DIRECTORY}/keyspaces/{keyspace}/tables");
+        for entry in std::fs::read_dir(directory.checkpoints())? {
+            let folder = entry?.path().join(&tables);
+            let staged = folder.join(table.file_name().unwrap_or_default());
+            if is_same_file(&staged, table)? {
+                let draft = staged.with_extension("new");
+                std::fs::copy(table, &draft)?;
+                std::fs::rename(&draft, &staged)?;
+            }
+        }
+        Ok(true)
     }
+}
+
+/// Returns true if two names are those of one file.
+fn is_same_file(one: &Path, other: &Path) -> std::io::Result<bool> {
+    let metadata = match one.metadata() {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    Ok(inode(&metadata) == inode(&other.metadata()?))
 }
 
 /// The folder of a checkpoint. Dropping it removes the folder.
@@ -114,13 +145,13 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         let tables = self.committer.sink();
+        let mut counts = sync::lock(&tables.checkpoints.counts);
         // A folder that cannot be removed now is removed when the directory is next opened.
         if let Err(error) = std::fs::remove_dir_all(&self.path)
             && error.kind() != ErrorKind::NotFound
         {
             log::warn!("cannot remove {}: {error}", self.path.display());
         }
-        let mut counts = sync::lock(&tables.checkpoints.counts);
         counts.existing -= 1;
         if counts.existing == 0 {
             // It is not empty if a folder could not be removed.

@@ -518,18 +518,20 @@ impl Worker {
             list.add(damage.clone(), &found.unwrap_or_default())?;
         }
         // The files of a checkpoint are links to the tables, so they would change with them.
-        let sealed = self
-            .tables()
-            .checkpoints
-            .unless_any(|| seal(&reading.table, block));
-        match sealed {
-            Some(result) => result.map_err(StoreError::io("seal a damaged block of", &damage.file)),
-            None => Err(StoreError::Unavailable {
-                reason: "its table is being copied for a backup, and is changed afterwards",
-                retry_after_ms: RETRY_MAX.as_millis() as u64,
-                is_full: false,
-            }),
-        }
+        let failed = StoreError::io("seal a damaged block of", &damage.file);
+        let (checkpoints, directory) = (&self.tables().checkpoints, &self.tables().directory);
+        let detached = checkpoints.detach(directory, reading.is_index, &damage.file);
+        let sealed = detached.and_then(|is_detached| {
+            if is_detached {
+                return seal(&reading.table, block).map(Some);
+            }
+            Ok(None)
+        });
+        sealed.map_err(failed)?.ok_or(StoreError::Unavailable {
+            reason: "its table is being copied for a backup, and is changed afterwards",
+            retry_after_ms: RETRY_MAX.as_millis() as u64,
+            is_full: false,
+        })
     }
 
     /// Writes the heads, the epoch floor and the group record anew, durably.
