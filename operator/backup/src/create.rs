@@ -5,7 +5,7 @@
 //! 1. the destination is opened and locked;
 //! 2. the store gives a checkpoint; the destination refuses that of another store;
 //! 3. each file whose content the destination has already is passed over: a table with the name,
-//!    length, modification time and inode of a table of an earlier backup is not read again;
+//!    length, modification time and inode of a table of the newest backup is not read again;
 //! 4. the other files are copied and hashed, at the rate that the caller allows;
 //! 5. the manifest makes the backup visible.
 //!
@@ -31,7 +31,7 @@ use crate::sink::{Sink, SourceFile};
 use crate::{OnProgress, Progress};
 
 /// The beginning of the names of extra files.
-const EXTRA_FOLDER: &str = "extra/";
+pub(crate) const EXTRA_FOLDER: &str = "extra/";
 
 /// The options of a backup.
 #[derive(Clone, Debug)]

@@ -116,6 +116,13 @@ impl TemporaryFile {
             }
             Err(TryLockError::Error(error)) => return Err(BackupError::io("lock", &path)(error)),
         }
+        // The other process may have given the file its last name between the two steps.
+        if !is_at(&file, &path).map_err(BackupError::io("look for", &path))? {
+            return Err(BackupError::Locked {
+                path: owner.to_owned(),
+                holder: None,
+            });
+        }
         file.set_len(0).map_err(BackupError::io("write", &path))?;
         Ok(TemporaryFile {
             file,
@@ -145,6 +152,25 @@ impl Drop for TemporaryFile {
             // A file that cannot be removed now is removed by the next run.
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Returns true if an open file is still the one at a path, as far as the system tells.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let open = file.metadata()?;
+        match path.metadata() {
+            Ok(named) => Ok((open.dev(), open.ino()) == (named.dev(), named.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, path);
+        Ok(true)
     }
 }
 
@@ -330,6 +356,19 @@ mod tests {
         write_whole(&path, b"text").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"text");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_got_its_last_name_is_not_taken_for_a_temporary_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (draft, last) = (dir.path().join("a.new"), dir.path().join("a"));
+        let file = File::create(&draft).unwrap();
+        assert!(is_at(&file, &draft).unwrap());
+        std::fs::rename(&draft, &last).unwrap();
+        assert!(!is_at(&file, &draft).unwrap());
+        File::create(&draft).unwrap();
+        assert!(!is_at(&file, &draft).unwrap());
     }
 
     #[cfg(unix)]

@@ -129,11 +129,6 @@ impl Manifest {
             new_bytes: u64_of(members.get("newBytes")?)?,
         })
     }
-
-    /// Returns the value by which backups are ordered: that of the newest is the greatest.
-    pub(crate) fn order(&self) -> (u64, usize, &str) {
-        (self.moment_ms, self.id.len(), &self.id)
-    }
 }
 
 impl ManifestFile {
@@ -230,6 +225,13 @@ pub(crate) fn is_id(text: &str) -> bool {
     !text.is_empty() && text.len() <= 40 && text.bytes().all(is_character)
 }
 
+/// Returns the value by which ids are ordered: that of a later backup is greater. The ids of one
+/// second differ in the number behind the time.
+pub(crate) fn order_of(id: &str) -> (&str, usize, &str) {
+    let time = id.split('-').next().unwrap_or_default();
+    (time, id.len(), id)
+}
+
 fn number(value: u64) -> Json {
     Json::Number(Number::from(value))
 }
@@ -281,6 +283,17 @@ mod tests {
             parse_marker(Path::new("m"), marker.as_bytes()).unwrap(),
             written.store_id
         );
+    }
+
+    #[test]
+    fn ids_are_ordered_by_time_and_then_by_number() {
+        let ids = [
+            "20261126T174005Z",
+            "20261126T174005Z-2",
+            "20261126T174005Z-10",
+            "20261126T174006Z",
+        ];
+        assert!(ids.is_sorted_by_key(|id| order_of(id)));
     }
 
     #[test]

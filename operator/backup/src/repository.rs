@@ -15,7 +15,7 @@ use crate::files::{
     DRAFT_ENDING, Lock, OnPiece, TemporaryFile, copy_hashed, create_folder, lock, parent,
     sync_folder, write_whole,
 };
-use crate::manifest::{MARKER_FILE, Manifest, is_hash, is_id, marker_text, parse_marker};
+use crate::manifest::{MARKER_FILE, Manifest, is_hash, is_id, marker_text, order_of, parse_marker};
 use crate::sink::{Sink, SourceFile, Stored};
 use crate::source::{Listing, UnreadableBackup};
 
@@ -98,24 +98,27 @@ impl Repository {
         self.root.join(BACKUPS_FOLDER).join(name)
     }
 
+    /// Returns the ids of all backups, the oldest first.
+    pub(crate) fn ids(&self) -> Result<Vec<String>, BackupError> {
+        let names = names(&self.root.join(BACKUPS_FOLDER))?;
+        let ids = names
+            .iter()
+            .filter_map(|name| name.strip_suffix(MANIFEST_ENDING));
+        let mut ids: Vec<String> = ids.filter(|id| is_id(id)).map(str::to_owned).collect();
+        ids.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
+        Ok(ids)
+    }
+
     /// Returns all backups, the oldest first. A manifest that cannot be read is listed as such.
     pub(crate) fn list(&self) -> Result<Listing, BackupError> {
         let mut listing = Listing::default();
-        for name in names(&self.root.join(BACKUPS_FOLDER))? {
-            let Some(id) = name.strip_suffix(MANIFEST_ENDING).filter(|id| is_id(id)) else {
-                continue;
-            };
-            match self.read_manifest(id) {
+        for id in self.ids()? {
+            match self.read_manifest(&id) {
                 Ok(Some(manifest)) => listing.backups.push(manifest),
                 Ok(None) => {}
-                Err(error) => listing.unreadable.push(UnreadableBackup {
-                    id: id.to_owned(),
-                    error,
-                }),
+                Err(error) => listing.unreadable.push(UnreadableBackup { id, error }),
             }
         }
-        listing.backups.sort_by(|a, b| a.order().cmp(&b.order()));
-        listing.unreadable.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(listing)
     }
 
@@ -200,7 +203,7 @@ pub(crate) fn first_entry(folder: &Path) -> std::io::Result<Option<String>> {
 /// A backup that is being added to a repository.
 pub(crate) struct RepositorySink {
     repository: Repository,
-    /// The hashes of the tables of earlier backups, by name, bytes and identity.
+    /// The hashes of the tables of the newest backup, by name, bytes and identity.
     known: HashMap<(String, u64, String), String>,
     /// Folders that got a new name since the last sync.
     changed: BTreeSet<PathBuf>,
@@ -232,12 +235,16 @@ impl RepositorySink {
             }
         }
         let lock = repository.lock()?;
+        // The newest backup that can be read has most of the tables that are still there.
+        let ids = repository.ids()?.into_iter().rev();
+        let mut manifests = ids.filter_map(|id| repository.read_manifest(&id).ok().flatten());
+        let files = manifests
+            .next()
+            .map_or(Vec::new(), |manifest| manifest.files);
         let mut known = HashMap::new();
-        for manifest in repository.list()?.backups {
-            for file in manifest.files {
-                if let Some(identity) = file.identity {
-                    known.insert((file.name, file.bytes, identity), file.sha256);
-                }
+        for file in files {
+            if let Some(identity) = file.identity {
+                known.insert((file.name, file.bytes, identity), file.sha256);
             }
         }
         Ok(RepositorySink {

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use orrery_storage::{FORMAT, FORMAT_FILE};
 
 use crate::archive::Archive;
+use crate::create::EXTRA_FOLDER;
 use crate::error::BackupError;
 use crate::files::{
     CopyError, Digested, PIECE_BYTES, copy_hashed, create_folder, owner_only, parent, sync_folder,
@@ -87,7 +88,7 @@ pub fn restore(
     let extra = manifest
         .files
         .iter()
-        .filter(|file| file.name.starts_with("extra/"));
+        .filter(|file| file.name.starts_with(EXTRA_FOLDER));
     let extra_files = extra.map(|file| target.join(&file.name)).collect();
     Ok(Restored {
         manifest,

@@ -76,32 +76,33 @@ impl Source {
     }
 }
 
-/// Returns the manifest with this id, or the newest one without an id.
+/// Returns the manifest with this id, or the newest one without an id. A newest one that cannot be
+/// read is not passed over: an older backup lacks data, so a person chooses it.
 ///
 /// # Errors
 /// When there is none, or it cannot be read.
 pub(crate) fn find(repository: &Repository, id: Option<&str>) -> Result<Manifest, BackupError> {
-    let mut listing = repository.list()?;
-    let Some(id) = id else {
-        let newest = listing.backups.pop();
-        return newest.ok_or_else(|| match listing.unreadable.pop() {
-            Some(unreadable) => unreadable.error,
-            None => BackupError::NoBackups {
-                path: repository.root().to_owned(),
-            },
-        });
+    let mut ids = repository.ids()?;
+    let path = repository.root().to_owned();
+    let wanted = match id {
+        Some(id) => id.to_owned(),
+        None => ids
+            .pop()
+            .ok_or(BackupError::NoBackups { path: path.clone() })?,
     };
-    if let Some(found) = listing.unreadable.iter().position(|backup| backup.id == id) {
-        return Err(listing.unreadable.swap_remove(found).error);
+    // The text is compared with file names before it is used as one.
+    let unknown = |known| BackupError::UnknownId {
+        path,
+        id: wanted.clone(),
+        known,
+    };
+    if id.is_some() && !ids.contains(&wanted) {
+        return Err(unknown(ids));
     }
-    let known = listing.backups.iter().map(|backup| backup.id.clone());
-    let unknown = BackupError::UnknownId {
-        path: repository.root().to_owned(),
-        id: id.to_owned(),
-        known: known.collect(),
-    };
-    let found = listing.backups.into_iter().find(|backup| backup.id == id);
-    found.ok_or(unknown)
+    match repository.read_manifest(&wanted)? {
+        Some(manifest) => Ok(manifest),
+        None => Err(unknown(ids)),
+    }
 }
 
 /// Calls `on_file` with each file of a backup. An object that cannot be opened has a content whose

@@ -180,6 +180,15 @@ fn a_damaged_manifest_is_listed_as_such_and_keeps_everything_from_being_removed(
         matches!(refused, BackupError::DamagedManifest { .. }),
         "{refused}"
     );
+    // The newest backup is never replaced by an older one silently.
+    let newest = manifest.with_file_name(format!("{}.json", backups[2].id));
+    flip(&newest, 200);
+    let refused = restore(&repository, None, &target, &mut |_| {}).unwrap_err();
+    assert!(
+        matches!(refused, BackupError::DamagedManifest { .. }),
+        "{refused}"
+    );
+    flip(&newest, 200);
     let retention = Retention {
         keep_last: 1,
         keep_within_ms: 0,
