@@ -285,8 +285,8 @@ impl BackupError {
         match self {
             BackupError::DamagedManifest { path, detail } => write!(
                 f,
-                "{} is damaged: {detail}; put a copy of it back, name another backup, or delete it to \
-                 give up what it describes",
+                "{} is damaged: {detail}; put a copy of it back, name another backup, or delete it \
+                 to give up what it describes",
                 path.display()
             ),
             BackupError::DamagedArchive { path, detail } => write!(

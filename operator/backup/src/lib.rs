@@ -12,7 +12,7 @@
 //! A path that ends with `.tar.zst` is a file with one whole backup instead: the marker, the files
 //! under `files/`, and the manifest as the last entry.
 //!
-//! - `create.rs`: a checkpoint of the store, copied to a [`Sink`](sink::Sink);
+//! - `create.rs`: a checkpoint of the store, copied to a `Sink` (`sink.rs`);
 //! - `repository.rs` and `archive.rs`: the two forms, each with a sink and a way to read a backup;
 //!   `source.rs`: reading of either form;
 //! - `manifest.rs`: the text of manifests and of the marker;
