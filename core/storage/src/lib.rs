@@ -12,6 +12,7 @@
 //! containers or JSON, and it needs no async runtime: a thread can wait for a [`Receipt`], and a
 //! task can poll it as a future.
 
+pub mod checkpoint;
 pub mod commit;
 pub mod damage;
 pub mod error;
@@ -22,6 +23,7 @@ pub mod receipt;
 pub mod store;
 pub mod testing;
 
+pub use checkpoint::{Checkpoint, CheckpointFile, FORMAT_FILE};
 pub use commit::{Commit, CommitOutcome, Head, Limits, Lsn, PartitionId, Token};
 pub use damage::{Damage, DamagedContents, ScrubProgress};
 pub use error::StoreError;

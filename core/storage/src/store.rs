@@ -66,6 +66,7 @@ use orrery_model::metrics::HistogramSnapshot;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, CommitOutcome, Head, Limits, PartitionId, Token};
 use crate::damage::{Damage, ScrubProgress};
 use crate::error::StoreError;
@@ -403,6 +404,16 @@ pub trait Store: Send + Sync {
     fn scrub_progress(&self) -> Option<ScrubProgress> {
         None
     }
+
+    /// Returns the files of the store as they are after all commits that were answered so far, and
+    /// after no part of a later group of commits; `None` if the store has no files to copy. Commits
+    /// wait for the linking of the files and not for the copying of data.
+    ///
+    /// # Errors
+    /// When the store is being opened again after a failure, or a file cannot be linked.
+    fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        Ok(None)
+    }
 }
 
 /// Implements [`Store`] for a pointer to a store.
@@ -525,6 +536,10 @@ macro_rules! store_behind {
 
             fn scrub_progress(&self) -> Option<ScrubProgress> {
                 (**self).scrub_progress()
+            }
+
+            fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+                (**self).checkpoint()
             }
         }
     )+};

@@ -7,6 +7,7 @@
 mod support;
 
 mod bad_block;
+mod checkpoint;
 mod compaction;
 mod contract;
 mod crash;

@@ -9,6 +9,7 @@
 //! client <- blog <- blog-web <- cli
 //! client, model <- tools <- server
 //! client, admin <- telemetry <- server
+//! model, storage <- backup <- admin, server, cli
 //! bench uses core, node, storage-postgres, client and blog; examples use client, model, storage,
 //! script and engine; fuzz uses model, storage, script, engine, sql, gateway and rntbd
 //! test-wait <- the tests of every crate
@@ -31,6 +32,7 @@ const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
 const PREDICTION: &str = "orrery-prediction";
 const GATEWAY: &str = "orrery-gateway";
+const BACKUP: &str = "orrery-backup";
 const ADMIN: &str = "orrery-admin";
 const CONSOLE: &str = "orrery-console";
 const TELEMETRY: &str = "orrery-telemetry";
@@ -72,10 +74,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (ENGINE, &[MODEL, STORAGE, PLACEMENT, SQL, ANN, SCRIPT]),
     (GATEWAY, &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE]),
     (PREDICTION, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
+    (BACKUP, &[MODEL, STORAGE]),
     (
         ADMIN,
         &[
-            MODEL, STORAGE, PLACEMENT, SCRIPT, ENGINE, PREDICTION, GATEWAY,
+            MODEL, STORAGE, PLACEMENT, SCRIPT, ENGINE, PREDICTION, BACKUP, GATEWAY,
         ],
     ),
     (CONSOLE, &[MODEL, GATEWAY, ADMIN]),
@@ -91,6 +94,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             SCRIPT,
             ENGINE,
             GATEWAY,
+            BACKUP,
             ADMIN,
             CONSOLE,
             TELEMETRY,
@@ -112,6 +116,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             ENGINE,
             PREDICTION,
             GATEWAY,
+            BACKUP,
             ADMIN,
             CONSOLE,
             TELEMETRY,

@@ -13,7 +13,7 @@
 //!
 //! Locks: `views` and `state` are taken last and never held while a reader or the exchange waits.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock, Weak};
 use std::time::{Duration, Instant};
@@ -103,6 +103,18 @@ impl Access {
     pub(super) fn database(&self) -> Option<Arc<OpenDatabase>> {
         match &*sync::read(&self.state) {
             State::Serving(published) => Some(published.database.clone()),
+            State::Draining(_) | State::Closed => None,
+        }
+    }
+
+    /// Returns the durable head of each partition with commits; `None` while the database is
+    /// exchanged.
+    pub(super) fn heads(&self) -> Option<BTreeMap<PartitionId, Head>> {
+        match &*sync::read(&self.state) {
+            State::Serving(published) => {
+                let heads = published.heads.iter();
+                Some(heads.map(|(id, head)| (*id, *head)).collect())
+            }
             State::Draining(_) | State::Closed => None,
         }
     }

@@ -109,7 +109,7 @@ fn find_in_keyspace(keyspace: &Path) -> Option<Finding> {
 }
 
 /// Parses a pointer: the number of the version and the checksum of its file.
-fn parse_pointer(bytes: &[u8]) -> Option<(u64, u128)> {
+pub(super) fn parse_pointer(bytes: &[u8]) -> Option<(u64, u128)> {
     if bytes.len() != 25 || bytes[24] != 0 {
         return None;
     }
@@ -135,7 +135,7 @@ fn has_file_with(keyspace: &Path, number: u64, checksum: u128) -> bool {
 }
 
 /// Parses the ids of the tables in a version file whose checksum is right.
-fn parse_tables(content: &[u8]) -> Option<Vec<u64>> {
+pub(super) fn parse_tables(content: &[u8]) -> Option<Vec<u64>> {
     let text = content.get(1..)?;
     let is_version_text = |byte: &&u8| byte.is_ascii_alphanumeric() || b".-+".contains(*byte);
     let text_bytes = text.iter().take_while(is_version_text).count();

@@ -1,11 +1,12 @@
 //! The data directory: its layout, its lock, and the check that it is complete.
 //!
 //! ```text
-//! ORRERY        format file: readable text, written first; has the version and whether creation
-//!               finished
+//! ORRERY        format file: readable text, written first; has the version, whether creation
+//!               finished, and the id of the directory
 //! LOCK          locked while a process has the directory open; holds the id of the process
 //! high-water    how far the log was acknowledged (high_water.rs)
 //! damage/       records of damaged blocks, if there are any (damage.rs)
+//! checkpoints/  links to files that are being copied for a backup (checkpoint.rs)
 //! store/        the tables and journals of fjall
 //! ```
 //!
@@ -13,22 +14,30 @@
 //! processes never share a directory, and a finished directory that lost a part is refused where
 //! fjall would silently create the part anew (a table tree, its journals).
 
+use std::collections::hash_map::RandomState;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::hash::BuildHasher;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
+use orrery_model::{hex, sync};
+
+use crate::checkpoint::FORMAT_FILE;
 use crate::error::StoreError;
 
 /// Version of the whole directory: layout, key prefixes, internal records, high-water file.
 pub const FORMAT: u32 = 3;
 
-const FORMAT_FILE: &str = "ORRERY";
 /// The format file while it is being written.
 const FORMAT_DRAFT: &str = "ORRERY.new";
 const LOCK_FILE: &str = "LOCK";
-const STORE_DIRECTORY: &str = "store";
-const HIGH_WATER_FILE: &str = "high-water";
-const DAMAGE_DIRECTORY: &str = "damage";
+pub(super) const STORE_DIRECTORY: &str = "store";
+pub(super) const HIGH_WATER_FILE: &str = "high-water";
+pub(super) const DAMAGE_DIRECTORY: &str = "damage";
+const CHECKPOINTS_DIRECTORY: &str = "checkpoints";
+/// Bytes of the id of a directory. The format file has two hexadecimal digits for each.
+const ID_BYTES: usize = 16;
 /// The first line of the format file.
 const PREFACE: &str = "Orrery data directory. Copy, move or delete it only as a whole, \
                        and only while no server uses it.";
@@ -46,6 +55,8 @@ pub(super) enum Stage {
 pub(super) struct Directory {
     root: PathBuf,
     pub(super) stage: Stage,
+    /// The id; `None` for a directory of an earlier version that got none yet.
+    id: Mutex<Option<String>>,
     _lock: DirectoryLock,
 }
 
@@ -73,19 +84,24 @@ impl Directory {
             refuse_foreign(root)?;
         }
         let lock = lock(root)?;
-        let stage = if has_format_file {
+        let (stage, id) = if has_format_file {
             read_format(&format_file)?
         } else {
-            Stage::Creating
+            (Stage::Creating, Some(new_id()))
         };
         let directory = Directory {
             root: root.to_owned(),
             stage,
+            id: Mutex::new(id),
             _lock: lock,
         };
         if !has_format_file {
-            directory.write_format(Stage::Creating)?;
+            let id = sync::lock(&directory.id).clone();
+            directory.write_format(Stage::Creating, id.as_deref())?;
         }
+        // Links that a process left which ended while a backup was made: they only take space.
+        let left = directory.checkpoints();
+        ignore_missing(std::fs::remove_dir_all(&left)).map_err(StoreError::io("remove", &left))?;
         Ok(directory)
     }
 
@@ -125,6 +141,26 @@ impl Directory {
         self.root.join(DAMAGE_DIRECTORY)
     }
 
+    /// Returns the directory with the links of checkpoints.
+    pub(super) fn checkpoints(&self) -> PathBuf {
+        self.root.join(CHECKPOINTS_DIRECTORY)
+    }
+
+    /// Returns the id of the directory. Gives it one, durably, if it has none yet.
+    ///
+    /// # Errors
+    /// When the format file cannot be written.
+    pub(super) fn id(&self) -> Result<String, StoreError> {
+        let mut known = sync::lock(&self.id);
+        if let Some(id) = &*known {
+            return Ok(id.clone());
+        }
+        let id = new_id();
+        self.write_format(self.stage, Some(&id))?;
+        *known = Some(id.clone());
+        Ok(id)
+    }
+
     /// Removes the remains of a creation that did not finish.
     pub(super) fn remove_unfinished(&self) -> Result<(), StoreError> {
         let (store, mark) = (self.store(), self.high_water());
@@ -135,7 +171,8 @@ impl Directory {
 
     /// Records that the directory is complete.
     pub(super) fn mark_ready(&mut self) -> Result<(), StoreError> {
-        self.write_format(Stage::Ready)?;
+        let id = self.id()?;
+        self.write_format(Stage::Ready, Some(&id))?;
         self.stage = Stage::Ready;
         Ok(())
     }
@@ -177,14 +214,10 @@ impl Directory {
     }
 
     /// Replaces the format file, atomically and durably.
-    fn write_format(&self, stage: Stage) -> Result<(), StoreError> {
+    fn write_format(&self, stage: Stage, id: Option<&str>) -> Result<(), StoreError> {
         let path = self.root.join(FORMAT_FILE);
         let draft = self.root.join(FORMAT_DRAFT);
-        let word = match stage {
-            Stage::Creating => "creating",
-            Stage::Ready => "ready",
-        };
-        let text = format!("{PREFACE}\nformat: {FORMAT}\nstage: {word}\n");
+        let text = format_text(stage, id);
         let write = || {
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(true);
@@ -196,6 +229,26 @@ impl Directory {
         };
         write().map_err(StoreError::io("write", &path))
     }
+}
+
+/// Returns the text of a format file.
+pub(super) fn format_text(stage: Stage, id: Option<&str>) -> String {
+    let word = match stage {
+        Stage::Creating => "creating",
+        Stage::Ready => "ready",
+    };
+    let id = id.map_or(String::new(), |id| format!("id: {id}\n"));
+    format!("{PREFACE}\nformat: {FORMAT}\nstage: {word}\n{id}")
+}
+
+/// Returns a random id. The standard library takes random keys from the system for its hashers.
+fn new_id() -> String {
+    let mut bytes = Vec::with_capacity(ID_BYTES);
+    while bytes.len() < ID_BYTES {
+        let hash = RandomState::new().hash_one(bytes.len());
+        bytes.extend_from_slice(&hash.to_le_bytes());
+    }
+    hex::encode(&bytes)
 }
 
 /// The remedy for a damaged directory, for messages.
@@ -229,7 +282,7 @@ pub(super) fn is_ready(root: &Path) -> Result<bool, StoreError> {
     let exists = path
         .try_exists()
         .map_err(StoreError::io("look for", &path))?;
-    Ok(exists && read_format(&path)? == Stage::Ready)
+    Ok(exists && read_format(&path)?.0 == Stage::Ready)
 }
 
 /// Lets a file that `options` creates be readable and writable by its owner only, on Unix.
@@ -364,8 +417,8 @@ fn read_process_id(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Reads the format file, and refuses another format than this program's.
-fn read_format(path: &Path) -> Result<Stage, StoreError> {
+/// Reads the stage and the id in the format file, and refuses another format than this program's.
+fn read_format(path: &Path) -> Result<(Stage, Option<String>), StoreError> {
     let bytes = std::fs::read(path).map_err(StoreError::io("read", path))?;
     let text = String::from_utf8_lossy(&bytes);
     let Some(format) = field(&text, "format:") else {
@@ -379,14 +432,23 @@ fn read_format(path: &Path) -> Result<Stage, StoreError> {
             known: FORMAT,
         });
     }
-    match field(&text, "stage:") {
-        Some("creating") => Ok(Stage::Creating),
-        Some("ready") => Ok(Stage::Ready),
-        _ => {
-            let detail = format!("its line \"stage:\" is missing or unreadable. {RESTORE_ADVICE}");
-            Err(StoreError::damaged(path, detail))
-        }
+    let unreadable = |line: &str| {
+        let detail = format!("its line \"{line}\" is missing or unreadable. {RESTORE_ADVICE}");
+        StoreError::damaged(path, detail)
+    };
+    let stage = match field(&text, "stage:") {
+        Some("creating") => Stage::Creating,
+        Some("ready") => Stage::Ready,
+        _ => return Err(unreadable("stage:")),
+    };
+    // Earlier versions of this format wrote no id.
+    let id = field(&text, "id:").map(str::to_owned);
+    if let Some(id) = &id
+        && hex::decode(id).is_none_or(|bytes| bytes.len() != ID_BYTES)
+    {
+        return Err(unreadable("id:"));
     }
+    Ok((stage, id))
 }
 
 /// Returns the rest of the first line that begins with `name`, without surrounding spaces.

@@ -187,7 +187,7 @@ struct Inspection {
 pub(super) struct Batch {
     pub(super) sequence: u64,
     /// The group record, if the batch is the last of its group.
-    record: Option<GroupRecord>,
+    pub(super) record: Option<GroupRecord>,
     /// Bytes that the batch takes in the journal.
     pub(super) bytes: u64,
 }

@@ -280,3 +280,70 @@ fn on_a_full_disk_only_commits_that_may_use_the_reserve_are_accepted() {
         CommitOutcome::Ok
     );
 }
+
+#[test]
+fn a_checkpoint_copies_the_files_that_the_file_system_cannot_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LocalOptions {
+        memtable_bytes: 4 << 10,
+        ..LocalOptions::default()
+    };
+    let store = LocalStore::open(dir.path(), options).unwrap();
+    let lease = store.open(PartitionId(1)).unwrap();
+    for lsn in 1..=100 {
+        let commit = Commit {
+            expect_lsn: lsn - 1,
+            new_lsn: lsn,
+            puts: vec![(lsn.to_be_bytes().to_vec(), vec![7; 500])],
+            ..Commit::default()
+        };
+        assert_eq!(store.submit(&lease, commit).wait(), CommitOutcome::Ok);
+    }
+    let no_links = |_: &Path, _: &Path| Err(std::io::ErrorKind::Unsupported.into());
+    let checkpoint = checkpoint::take(&store.committer, no_links).unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    for file in &checkpoint.files {
+        let path = copy.path().join(&file.name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let bytes = std::fs::read(&file.path).unwrap();
+        std::fs::write(path, &bytes[..file.bytes as usize]).unwrap();
+    }
+    let copy = LocalStore::open(copy.path(), options).unwrap();
+    assert_eq!(copy.snapshot(PartitionId(1)).unwrap().head().lsn, 100);
+}
+
+#[test]
+fn a_store_with_batches_in_doubt_has_no_checkpoint_and_a_reopened_one_has_the_answered_commits() {
+    let p = PartitionId(1);
+    let dir = tempfile::tempdir().unwrap();
+    let store = restarted(dir.path());
+    let lease = store.open(p).unwrap();
+    assert_eq!(store.submit(&lease, change(1)).wait(), CommitOutcome::Ok);
+    // A reader keeps the database from being opened again.
+    let snapshot = store.snapshot(p).unwrap();
+    fault(&store).plan(system_error(EMFILE), false);
+    let failed = store.submit(&lease, change(2)).wait();
+    assert_eq!(failed, CommitOutcome::Unknown);
+    let refused = store.checkpoint().unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Unavailable { .. }),
+        "{refused}"
+    );
+    drop(snapshot);
+    wait_for(
+        "commits are accepted",
+        || store.refusal(false),
+        Option::is_none,
+    );
+    let checkpoint = store.checkpoint().unwrap().unwrap();
+    assert_eq!(checkpoint.heads.get(&p).map(|head| head.lsn), Some(1));
+    drop(checkpoint);
+
+    let lease = store.open(p).unwrap();
+    fault(&store).plan(system_error(EIO), false);
+    let failed = store.submit(&lease, change(2)).wait();
+    assert_eq!(failed, CommitOutcome::Unknown);
+    let refused = store.checkpoint().unwrap_err();
+    assert!(matches!(refused, StoreError::Poisoned { .. }), "{refused}");
+    assert!(!dir.path().join("checkpoints").exists());
+}

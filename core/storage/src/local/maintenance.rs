@@ -463,7 +463,7 @@ impl Worker {
             Ok(false) => checked.unsealed += 1,
             Err(error) => {
                 checked.has_failed = true;
-                log::error!("a damaged block cannot be recorded: {error}");
+                log::error!("a damaged block cannot be taken out now: {error}");
             }
         }
         if !is_known {
@@ -496,6 +496,9 @@ impl Worker {
     }
 
     /// Records a damaged data block and seals it. Returns false if it cannot be sealed.
+    ///
+    /// # Errors
+    /// When it cannot be sealed now.
     fn take_out(
         &self,
         reading: &mut Reading,
@@ -514,7 +517,21 @@ impl Worker {
             let found = reading.file.read(block.offset, block.bytes);
             list.add(damage.clone(), &found.unwrap_or_default())?;
         }
-        seal(&reading.table, block).map_err(StoreError::io("seal a damaged block of", &damage.file))
+        // The files of a checkpoint are links to the tables, so they would change with them.
+        let failed = StoreError::io("seal a damaged block of", &damage.file);
+        let (checkpoints, directory) = (&self.tables().checkpoints, &self.tables().directory);
+        let detached = checkpoints.detach(directory, reading.is_index, &damage.file);
+        let sealed = detached.and_then(|is_detached| {
+            if is_detached {
+                return seal(&reading.table, block).map(Some);
+            }
+            Ok(None)
+        });
+        sealed.map_err(failed)?.ok_or(StoreError::Unavailable {
+            reason: "its table is being copied for a backup, and is changed afterwards",
+            retry_after_ms: RETRY_MAX.as_millis() as u64,
+            is_full: false,
+        })
     }
 
     /// Writes the heads, the epoch floor and the group record anew, durably.

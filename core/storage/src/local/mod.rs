@@ -10,6 +10,7 @@
 //! - `repair.rs`: lost commits, before their loss is accepted;
 //! - `space.rs`: the limits of free space and the reserve; `reopening.rs` and `journal_cut.rs`: the
 //!   way back after a failed write;
+//! - `checkpoint.rs`: links to all files at one moment, for a backup;
 //! - `maintenance.rs`: compactions and the check of all blocks; `blocks.rs`: the blocks of a table;
 //!   `damage.rs`: the list of damaged blocks; `diagnosis.rs`: the damaged file behind a refusal.
 //!
@@ -24,6 +25,7 @@
 
 mod access;
 mod blocks;
+mod checkpoint;
 mod committer;
 mod damage;
 mod database;
@@ -62,6 +64,7 @@ use self::tables::{Tables, WriteTask};
 
 pub use self::directory::FORMAT;
 pub use self::repair::{Loss, LostCommit};
+use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, CommitOutcome, Limits, PartitionId};
 use crate::damage::{Damage, ScrubProgress};
 use crate::error::StoreError;
@@ -512,6 +515,10 @@ impl Store for LocalStore {
 
     fn scrub_progress(&self) -> Option<ScrubProgress> {
         Some(self.committer.sink().progress().get())
+    }
+
+    fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        checkpoint::take(&self.committer, |from, to| std::fs::hard_link(from, to)).map(Some)
     }
 }
 

@@ -26,6 +26,7 @@ use fjall::{AbstractTree, OwnedWriteBatch, PersistMode, Readable};
 use super::LocalOptions;
 use super::access::{Access, View};
 use super::blocks::SEAL;
+use super::checkpoint::Checkpoints;
 use super::committer::{Failure, Sink};
 use super::damage::DamageList;
 use super::database::{OpenDatabase, Recovered};
@@ -137,6 +138,7 @@ pub(super) struct Tables {
     /// for the leader.
     is_waiting_allowed: AtomicBool,
     sync_seconds: Histogram,
+    pub(super) checkpoints: Checkpoints,
     pub(super) fault: FaultPoint,
     // Declared last, so that the directory is unlocked after all other fields, snapshots included,
     // are dropped.
@@ -197,6 +199,7 @@ impl Tables {
             is_stuck: AtomicBool::new(false),
             is_waiting_allowed: AtomicBool::new(false),
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
+            checkpoints: Checkpoints::default(),
             fault: FaultPoint::default(),
             directory,
         };

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, CommitOutcome, PartitionId};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
@@ -155,6 +156,10 @@ impl<S: Store> Store for Failing<S> {
 
     fn approximate_bytes(&self) -> u64 {
         self.inner.approximate_bytes()
+    }
+
+    fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        self.inner.checkpoint()
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use orrery_model::sync;
 
+use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, Head, Limits, PartitionId};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
@@ -146,6 +147,14 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
 
     fn approximate_bytes(&self) -> u64 {
         self.first.approximate_bytes() + self.second.approximate_bytes()
+    }
+
+    fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        let _call = sync::lock(&self.call);
+        match self.first.checkpoint()? {
+            Some(checkpoint) => Ok(Some(checkpoint)),
+            None => self.second.checkpoint(),
+        }
     }
 }
 

@@ -1,0 +1,68 @@
+//! The removal of old backups from a repository.
+//!
+//! Manifests are removed first, durably, then the objects that no manifest names. A process that is
+//! killed in between leaves objects that the next run removes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::error::BackupError;
+use crate::repository::Repository;
+
+/// The backups to keep: those that one of the rules keeps, and the newest one in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// The number of newest backups to keep.
+    pub keep_last: usize,
+    /// The age, in milliseconds, up to which backups are kept; 0 for no such rule.
+    pub keep_within_ms: u64,
+    /// The present moment, in milliseconds since 1970.
+    pub now_ms: u64,
+}
+
+/// The backups and objects that were removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// The ids of the backups that are left, the oldest first.
+    pub kept: Vec<String>,
+    /// The ids of the removed backups, the oldest first.
+    pub removed: Vec<String>,
+    /// The number of removed objects.
+    pub objects: u64,
+    /// The bytes of the removed objects.
+    pub bytes: u64,
+}
+
+/// Removes old backups, the contents that no backup needs, and temporary files of interrupted runs.
+///
+/// # Errors
+/// See [`BackupError`]. Nothing is removed if a manifest cannot be read, since its objects are not
+/// known.
+pub fn prune(repository: &Path, retention: &Retention) -> Result<Pruned, BackupError> {
+    let repository = Repository::open(repository)?;
+    let _lock = repository.lock()?;
+    let mut listing = repository.list()?;
+    if let Some(unreadable) = listing.unreadable.pop() {
+        return Err(unreadable.error);
+    }
+    // The newest backup is kept whatever the rules say.
+    let mut pruned = Pruned::default();
+    let mut needed = BTreeSet::new();
+    let count = listing.backups.len();
+    for (i, backup) in listing.backups.into_iter().enumerate() {
+        let is_among_last = i + retention.keep_last.max(1) >= count;
+        let age_ms = retention.now_ms.saturating_sub(backup.moment_ms);
+        if is_among_last || age_ms < retention.keep_within_ms {
+            needed.extend(backup.files.into_iter().map(|file| file.sha256));
+            pruned.kept.push(backup.id);
+        } else {
+            pruned.removed.push(backup.id);
+        }
+    }
+    // From here on no manifest names the objects that are removed afterwards.
+    for id in &pruned.removed {
+        repository.remove_manifest(id)?;
+    }
+    (pruned.objects, pruned.bytes) = repository.remove_objects(&needed)?;
+    Ok(pruned)
+}
