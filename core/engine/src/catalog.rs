@@ -524,7 +524,11 @@ impl Catalog {
     }
 
     fn destroy_orphan(&self, orphan: PartitionId) -> Result<()> {
-        self.delete_rows_of(orphan)?;
+        match self.delete_rows_of(orphan) {
+            // A damaged partition takes no commits and cannot be read; its end needs neither.
+            Err(error) if error.kind() == ErrorKind::DataDamaged => {}
+            deleted => deleted?,
+        }
         self.store.destroy(orphan).map_err(storage_failure)?;
         // The row goes last: after a crash before this commit, the next open queues the orphan
         // again.

@@ -1,7 +1,7 @@
 //! `orrery verify`, its form in the management API, and `orrery repair --rebuild-index`.
 
 use crate::data_dir::{copy, edit, files};
-use crate::program::{Client, ITEMS, Request, Server, item, number, repair, run_on, start, text};
+use crate::program::{Client, ITEMS, Manager, Request, number, repair, run_on, start, text};
 use orrery_model::Json;
 use orrery_test_wait::wait_for;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,34 @@ use std::path::{Path, PathBuf};
 const EXIT_DATA: Option<i32> = Some(4);
 /// Damages of a run; `cargo xtask long trust` asks for more.
 const DAMAGES: u64 = 16;
-const VARIABLE: &str = "ORRERY_DAMAGES";
+const VARIABLE: &str = "VERIFY_DAMAGES";
+
+/// Items of each run of the server that fills a directory. They have 60 KB, so that two runs fill
+/// more than one table of 16 MB.
+const ITEMS_PER_RUN: u64 = 150;
+const RUNS: u64 = 3;
 
 /// Fills a data directory: tables of rows and of index entries, and a journal.
 fn fill(directory: &Path) {
     let directory = directory.to_str().expect("a path in UTF-8");
     let arguments = ["--data-dir", directory, "--disk-reserve", "0"];
-    // Two runs: the journal of the first becomes tables when memtables are full.
-    for run in 0..2 {
+    // Each start completes the tables that the run before has left to be written.
+    for run in 0..RUNS {
         let mut server = start(&arguments).expect("it starts");
         let mut client = server.client();
         if run == 0 {
             client.make_posts();
         }
-        for n in 0..60 {
-            write(&mut client, run * 60 + n, 9_000);
+        for n in 0..ITEMS_PER_RUN {
+            write(&mut client, run * ITEMS_PER_RUN + n, 60_000);
         }
-        match run {
-            0 => drop(server.stop()),
-            _ => server.kill(),
+        match run + 1 < RUNS {
+            true => drop(server.stop()),
+            false => server.kill(),
         }
     }
+    let tables = files(&Path::new(directory).join("store/store/keyspaces/1/tables"));
+    assert!(!tables.is_empty(), "there are tables");
 }
 
 fn write(client: &mut Client, n: u64, bytes: usize) {
@@ -75,7 +82,7 @@ fn nothing_is_found_in_a_healthy_directory_and_a_missing_one_is_refused() {
     let (code, printed) = verify(directory.path(), &[]);
     assert_eq!(code, Some(0), "{printed}");
     assert!(
-        printed.contains("120 items") && printed.contains("nothing was found"),
+        printed.contains("450 items") && printed.contains("nothing was found"),
         "{printed}"
     );
     let (code, printed) = verify(
@@ -85,7 +92,7 @@ fn nothing_is_found_in_a_healthy_directory_and_a_missing_one_is_refused() {
     let found: Json = orrery_model::json::parse(printed.as_bytes()).expect("JSON");
     assert_eq!(
         (code, number(&found, "found"), number(&found, "items")),
-        (Some(0), 0, 120)
+        (Some(0), 0, RUNS * ITEMS_PER_RUN)
     );
 
     let nowhere = directory.path().join("nowhere");
@@ -174,4 +181,146 @@ fn each_random_damage_of_a_file_is_found() {
         "{} of {damages}: {missed:#?}",
         missed.len()
     );
+}
+
+/// Items with many index entries each.
+const INDEXED: u64 = 60;
+
+/// Fills a data directory so that index entries are in tables: less memory makes smaller tables.
+fn fill_index(directory: &Path) {
+    let directory = directory.to_str().expect("a path in UTF-8");
+    let arguments = [
+        "--data-dir",
+        directory,
+        "--disk-reserve",
+        "0",
+        "--memory-limit",
+        "256M",
+    ];
+    for run in 0..RUNS {
+        let server = start(&arguments).expect("it starts");
+        let mut client = server.client();
+        if run == 0 {
+            client.make_posts();
+        }
+        let of_run = INDEXED / RUNS;
+        for n in run * of_run..(run + 1) * of_run {
+            let numbers: Vec<String> = (0..3_000).map(|m| (n * 10_000 + m).to_string()).collect();
+            let body = format!(
+                r#"{{"id":"i{n}","postId":"p","n":{n},"numbers":[{}]}}"#,
+                numbers.join(",")
+            );
+            let written = client.call(&Request::new("POST", ITEMS).key("p").body(body));
+            assert_eq!(written.status, 201, "{}", written.text());
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn the_index_is_rebuilt_from_the_items_when_a_block_of_it_is_damaged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fill_index(directory.path());
+    let tables = files(&directory.path().join("store/store/keyspaces/2/tables"));
+    assert!(!tables.is_empty(), "index entries are in tables");
+    for table in &tables {
+        edit(table, |bytes| bytes[20] ^= 4);
+    }
+    let (code, printed) = verify(directory.path(), &[]);
+    assert_eq!(code, EXIT_DATA, "{printed}");
+    for part in [
+        "damaged block",
+        "dbs/blog/colls/posts/pkranges/0",
+        "index entries",
+        "--rebuild-index",
+    ] {
+        assert!(printed.contains(part), "no {part}: {printed}");
+    }
+
+    let (code, printed) = repair(directory.path(), &["--rebuild-index"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("60 items, now pkranges/1"), "{printed}");
+    let (code, printed) = verify(directory.path(), &[]);
+    assert_eq!(code, Some(0), "{printed}");
+    let (code, printed) = repair(directory.path(), &["--rebuild-index"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("nothing to rebuild"), "{printed}");
+
+    // The partition takes writes again, and its index finds the items.
+    let path = directory.path().to_str().expect("a path in UTF-8");
+    let server = start(&["--data-dir", path]).expect("it starts");
+    let mut client = server.client();
+    write(&mut client, 1_000, 10);
+    let query = r#"{"query":"SELECT VALUE COUNT(1) FROM c WHERE c.n >= 59"}"#;
+    let request = Request::new("POST", ITEMS)
+        .header("x-ms-documentdb-isquery", "true")
+        .header("x-ms-documentdb-query-enablecrosspartition", "true")
+        .header("content-type", "application/query+json");
+    let counted = client.call(&request.body(query));
+    assert!(counted.text().contains("[2]"), "{}", counted.text());
+}
+
+#[test]
+fn a_running_server_verifies_its_data_while_requests_go_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("a path in UTF-8");
+    let server = start(&["--data-dir", path, "--disk-reserve", "0"]).expect("it starts");
+    let (mut client, mut manager) = (server.client(), server.manager());
+    client.make_posts();
+    (0..20).for_each(|n| write(&mut client, n, 60_000));
+    manager.refused("GET", VERIFICATION, "", 404);
+
+    // The directory belongs to the server.
+    let (code, printed) = verify(directory.path(), &[]);
+    assert_eq!(code, EXIT_DATA, "{printed}");
+    assert!(printed.contains("--online"), "{printed}");
+
+    // A slow verification of one container can be watched and cancelled.
+    let slow = r#"{"database":"blog","container":"posts","bytesPerSecond":100000}"#;
+    let started = manager.ok("POST", VERIFICATION, slow).json();
+    assert_eq!(text(&started, "status"), "running");
+    let refused = manager.refused("POST", VERIFICATION, "{}", 409);
+    assert!(refused.contains("running"), "{refused}");
+    write(&mut client, 20, 10);
+    manager.ok("DELETE", VERIFICATION, "");
+    assert_eq!(text(&ended(&mut manager), "status"), "cancelled");
+
+    manager.ok("POST", VERIFICATION, r#"{"bytesPerSecond":0}"#);
+    let found = ended(&mut manager);
+    assert_eq!(
+        (text(&found, "status").as_str(), number(&found, "found")),
+        ("done", 0)
+    );
+    assert_eq!(number(&found, "items"), 21);
+    for (body, status, part) in [
+        (r#"{"database":"blog"}"#, 400, "the container"),
+        (
+            r#"{"database":"blog","container":"none"}"#,
+            404,
+            "colls/none",
+        ),
+        (r#"{"bytesPerSecond":-1}"#, 400, "bytesPerSecond"),
+        (r#"{"rate":1}"#, 400, "rate"),
+    ] {
+        let refused = manager.refused("POST", VERIFICATION, body, status);
+        assert!(refused.contains(part), "{refused}");
+    }
+
+    let endpoint = format!("http://{}/", server.admin_address);
+    let (code, printed) = verify(
+        directory.path(),
+        &["--online", "--admin-endpoint", &endpoint],
+    );
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("21 items"), "{printed}");
+}
+
+const VERIFICATION: &str = "/verification";
+
+/// Returns the verification when it has ended.
+fn ended(manager: &mut Manager) -> Json {
+    let read = || manager.ok("GET", VERIFICATION, "").json();
+    wait_for("the end of the verification", read, |found| {
+        text(found, "status") != "running"
+    })
 }

@@ -16,6 +16,8 @@ const KEY_BYTES_SHOWN: usize = 80;
 /// The promise that a finding breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Check {
+    /// A file is not as it was written.
+    File,
     /// A block of a file is damaged.
     Block,
     /// A row cannot be read or decoded.
@@ -60,6 +62,7 @@ impl Check {
     /// Returns the word for people and for JSON.
     pub fn name(self) -> &'static str {
         match self {
+            Check::File => "damaged file",
             Check::Block => "damaged block",
             Check::Unreadable => "unreadable",
             Check::Order => "order of keys",

@@ -21,7 +21,8 @@ use lsm_tree::{Cache, Checksum, Table};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::blocks::TableFile;
-use super::directory::RESTORE_ADVICE;
+use super::directory::{RESTORE_ADVICE, format_fault};
+use super::high_water::HighWater;
 use crate::error::StoreError;
 
 /// A damaged file and its fault.
@@ -55,57 +56,80 @@ fn is_exhausted(error: &std::io::Error) -> bool {
 
 /// Returns the first damaged file of a store.
 fn find(store: &Path) -> Option<Finding> {
+    let faults = faults_of_store(store, true);
+    faults.into_iter().next()
+}
+
+/// Returns the files of a data directory that are not as written, journals and the blocks of tables
+/// left out.
+pub(super) fn faults(root: &Path, store: &Path, high_water: &Path) -> Vec<Finding> {
+    let mut faults: Vec<Finding> = format_fault(root).into_iter().collect();
+    let of_high_water = HighWater::fault(high_water);
+    faults.extend(of_high_water.map(|fault| (high_water.to_owned(), fault)));
+    faults.extend(faults_of_store(store, false));
+    faults
+}
+
+fn faults_of_store(store: &Path, reads_blocks: bool) -> Vec<Finding> {
+    let mut faults = Vec::new();
     let version = store.join("version");
     if std::fs::read(&version).ok().as_deref() != Some(b"FJL\x03") {
-        return Some((
-            version,
-            "it is not the version mark of the tables".to_owned(),
-        ));
+        let fault = "it is not the version mark of the tables";
+        faults.push((version, fault.to_owned()));
     }
     let lock = store.join("lock");
     if !lock.exists() {
-        return Some((lock, "it is missing".to_owned()));
+        faults.push((lock, "it is missing".to_owned()));
     }
-    ["0", "1", "2"]
-        .into_iter()
-        .find_map(|number| find_in_keyspace(&store.join("keyspaces").join(number)))
+    for number in ["0", "1", "2"] {
+        let keyspace = store.join("keyspaces").join(number);
+        faults.extend(faults_of_keyspace(&keyspace, reads_blocks));
+    }
+    faults
 }
 
-fn find_in_keyspace(keyspace: &Path) -> Option<Finding> {
+fn faults_of_keyspace(keyspace: &Path, reads_blocks: bool) -> Vec<Finding> {
+    let listed = match listed_tables(keyspace) {
+        Ok(listed) => listed,
+        Err(fault) => return vec![fault],
+    };
+    let tables = keyspace.join("tables");
+    let mut faults = Vec::new();
+    for id in listed {
+        let table = tables.join(id.to_string());
+        if !table.exists() {
+            faults.push((table, "it is missing".to_owned()));
+        } else if let Some(fault) = table_fault(&table, reads_blocks) {
+            faults.push((table, fault));
+        }
+    }
+    faults.extend(foreign_file(&tables));
+    faults
+}
+
+/// Returns the ids of the tables that a keyspace lists, or the fault of its pointer or its list.
+fn listed_tables(keyspace: &Path) -> Result<Vec<u64>, Finding> {
     let current = keyspace.join("current");
     let pointer = std::fs::read(&current).unwrap_or_default();
     let Some((number, checksum)) = parse_pointer(&pointer) else {
-        return Some((current, "it is cut or unreadable".to_owned()));
+        return Err((current, "it is cut or unreadable".to_owned()));
     };
     let manifest = keyspace.join(format!("v{number}"));
     let Ok(content) = std::fs::read(&manifest) else {
         // Either the pointer is wrong or the file that it names is missing.
         if has_file_with(keyspace, number, checksum) {
-            return Some((
-                current,
-                format!("it names version {number}, which never was"),
-            ));
+            let fault = format!("it names version {number}, which never was");
+            return Err((current, fault));
         }
-        return Some((manifest, "it is missing or unreadable".to_owned()));
+        return Err((manifest, "it is missing or unreadable".to_owned()));
     };
     if (number, checksum) == (0, 0) {
-        return Some((current, "it is empty".to_owned()));
+        return Err((current, "it is empty".to_owned()));
     }
     if xxh3_128(&content) != checksum {
-        return Some((manifest, "its checksum does not match its bytes".to_owned()));
+        return Err((manifest, "its checksum does not match its bytes".to_owned()));
     }
-    let tables = keyspace.join("tables");
-    let listed = parse_tables(&content).unwrap_or_default();
-    for id in listed {
-        let table = tables.join(id.to_string());
-        if !table.exists() {
-            return Some((table, "it is missing".to_owned()));
-        }
-        if let Some(fault) = table_fault(&table) {
-            return Some((table, fault));
-        }
-    }
-    foreign_file(&tables)
+    Ok(parse_tables(&content).unwrap_or_default())
 }
 
 /// Parses a pointer: the number of the version and the checksum of its file.
@@ -159,8 +183,9 @@ fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Returns the first fault of a table file: of its structure, or of one of its blocks.
-fn table_fault(path: &Path) -> Option<String> {
+/// Returns the first fault of a table file: of its structure, or of one of its blocks if they are
+/// to be read.
+fn table_fault(path: &Path, reads_blocks: bool) -> Option<String> {
     let open = || {
         let cache = Arc::new(Cache::with_capacity_bytes(1 << 20));
         let checksum = Checksum::from_raw(0);
@@ -171,6 +196,9 @@ fn table_fault(path: &Path) -> Option<String> {
         Ok(Err(error)) => return Some(format!("its structure is unreadable ({error:?})")),
         Err(_) => return Some("its structure is unreadable".to_owned()),
     };
+    if !reads_blocks {
+        return None;
+    }
     let mut file = match TableFile::open(path) {
         Ok(file) => file,
         Err(error) => return Some(error.to_string()),

@@ -241,14 +241,37 @@ pub(super) fn format_text(stage: Stage, id: Option<&str>) -> String {
     format!("{PREFACE}\nformat: {FORMAT}\nstage: {word}\n{id}")
 }
 
-/// Returns a random id. The standard library takes random keys from the system for its hashers.
+/// Returns a random id, which ends with its own checksum. The standard library takes random keys
+/// from the system for its hashers.
 fn new_id() -> String {
     let mut bytes = Vec::with_capacity(ID_BYTES);
     while bytes.len() < ID_BYTES {
         let hash = RandomState::new().hash_one(bytes.len());
         bytes.extend_from_slice(&hash.to_le_bytes());
     }
+    bytes.truncate(ID_BYTES - 4);
+    let checksum = crc32fast::hash(&bytes);
+    bytes.extend_from_slice(&checksum.to_be_bytes());
     hex::encode(&bytes)
+}
+
+/// Returns the fault of the format file of a directory that is ready, if it is not as written.
+pub(super) fn format_fault(root: &Path) -> Option<(PathBuf, String)> {
+    let path = root.join(FORMAT_FILE);
+    let text = match std::fs::read(&path) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(error) => return Some((path, error.to_string())),
+    };
+    let id = field(&text, "id:");
+    let has_checksum = |id: &str| {
+        let bytes = hex::decode(id).unwrap_or_default();
+        let Some((random, checksum)) = bytes.split_last_chunk::<4>() else {
+            return false;
+        };
+        crc32fast::hash(random).to_be_bytes() == *checksum
+    };
+    let is_as_written = text == format_text(Stage::Ready, id) && id.is_none_or(has_checksum);
+    (!is_as_written).then(|| (path, "it is not as it was written".to_owned()))
 }
 
 /// The remedy for a damaged directory, for messages.

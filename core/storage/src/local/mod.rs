@@ -48,7 +48,7 @@ use orrery_model::metrics::HistogramSnapshot;
 use std::any::Any;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::committer::{Committer, Slot, Ticket};
@@ -205,6 +205,22 @@ impl LocalStore {
     /// [`LocalOptions::accept_loss`] does not help then.
     pub fn examine(path: impl AsRef<Path>) -> Result<Option<Loss>, StoreError> {
         repair::examine(path.as_ref())
+    }
+
+    /// Returns the files of a data directory that are not as written, each with its fault. Journals
+    /// are left out, which [`LocalStore::examine`] reads, and the blocks of tables, which an open
+    /// store checks. Changes nothing.
+    ///
+    /// # Errors
+    /// When the directory does not exist, is in use, or was not created completely.
+    pub fn file_faults(path: impl AsRef<Path>) -> Result<Vec<(PathBuf, String)>, StoreError> {
+        let directory = Directory::claim_existing(path.as_ref())?;
+        directory.check_parts()?;
+        Ok(diagnosis::faults(
+            directory.root(),
+            &directory.store(),
+            &directory.high_water(),
+        ))
     }
 
     /// Waits for a submitted task and turns its outcome into a result.
