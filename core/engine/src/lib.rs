@@ -393,6 +393,11 @@ impl Engine {
         self.store.sync().map_err(storage_failure)
     }
 
+    /// Returns the store, for a backup of its files.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
     /// Returns why writes are refused now, as a sentence for the operator; `None` if they are
     /// accepted.
     pub fn write_failure(&self) -> Option<String> {

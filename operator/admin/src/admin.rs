@@ -119,6 +119,7 @@ impl Admin {
     pub fn begin_draining(&self) {
         let mut stage = sync::write(&self.stage);
         if let Stage::Serving(components) = &*stage {
+            components.jobs.cancel();
             *stage = Stage::Draining(components.clone());
         }
     }

@@ -3,7 +3,9 @@
 //! A job runs on a thread of its own. Its progress and its last result are in memory until the next
 //! job of the kind begins or the server ends. A job that is cancelled ends at its next look.
 
+use crate::backups::Made;
 use crate::problem::Problem;
+use orrery_backup::Progress;
 use orrery_engine::{Verification, VerifyProgress};
 use orrery_model::sync::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +15,16 @@ use std::sync::{Arc, Mutex};
 #[derive(Default)]
 pub struct Jobs {
     pub(crate) verification: Slot<VerifyProgress, Verification>,
+    pub(crate) backup: Slot<Progress, Made>,
+}
+
+impl Jobs {
+    /// Asks all jobs to end early, because the server ends.
+    pub fn cancel(&self) {
+        // A kind without a job has nothing to end.
+        let _ = self.verification.cancel("");
+        let _ = self.backup.cancel("");
+    }
 }
 
 /// The place of the jobs of one kind, with progress `P` and result `R`.
@@ -45,6 +57,11 @@ pub(crate) struct Report<P, R> {
 }
 
 impl<P, R> Report<P, R> {
+    /// Returns the flag that is true once the job is to end.
+    pub(crate) fn cancel_flag(&self) -> &AtomicBool {
+        &self.cancel
+    }
+
     /// Notes the progress. Returns false if the job is to end.
     pub(crate) fn progress(&self, progress: P) -> bool {
         if let Some(job) = &mut *lock(&self.slot.0) {

@@ -12,7 +12,7 @@
 //! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
 //! traffic, feed_consumers, operations, clusters, balancing, nodes, throughput, predictions,
-//! query_predictions, running_queries, search_indexes, verification
+//! query_predictions, running_queries, search_indexes, verification, backups
 //!            handlers, one file for each subject
 //! ```
 //!
@@ -28,6 +28,7 @@
 //! sessions.
 
 mod admin;
+mod backups;
 mod balancing;
 mod call;
 mod clock;
@@ -64,6 +65,7 @@ mod traffic;
 mod verification;
 
 pub use admin::{Admin, Options};
+pub use backups::{about, backup_json};
 pub use balancing::balance_clusters;
 pub use families::{MetricFamily, MetricKind, MetricSample, MetricValue, metric_families};
 pub use jobs::Jobs;

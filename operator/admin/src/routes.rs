@@ -9,9 +9,9 @@ use crate::route::Handler::{AnyStage, EachNode, Serving};
 use crate::route::{ResponseBody, Route, delete, get, post, put};
 use crate::stage::Stage;
 use crate::{
-    balancing, clock, clusters, faults, feed_consumers, health, language, live, metrics, nodes,
-    openapi, operations, partitions, predictions, query_predictions, requests, running_queries,
-    search_indexes, snapshots, status, throughput, traffic, verification,
+    backups, balancing, clock, clusters, faults, feed_consumers, health, language, live, metrics,
+    nodes, openapi, operations, partitions, predictions, query_predictions, requests,
+    running_queries, search_indexes, snapshots, status, throughput, traffic, verification,
 };
 
 const PARTITIONS: &str = "/dbs/{db}/colls/{coll}/partitions";
@@ -171,6 +171,17 @@ pub(crate) static ROUTES: &[Route] = &[
     )
     .summary("Ends the verification that runs.")
     .returns(&verification::VERIFICATION),
+    // Backups
+    post("/backups", "startBackup", Serving(backups::start))
+        .summary("Starts a backup of the data directory; requests go on meanwhile.")
+        .takes(&backups::START)
+        .starts(&backups::BACKUP),
+    get("/backups", "readBackup", Serving(backups::read))
+        .summary("Returns the backup that runs, or the last one.")
+        .returns(&backups::BACKUP),
+    delete("/backups", "cancelBackup", Serving(backups::cancel))
+        .summary("Ends the backup that runs.")
+        .returns(&backups::BACKUP),
     // Physical partitions and the requests to them
     get(PARTITIONS, "listPartitions", Serving(partitions::list))
         .summary("Lists the physical partitions of a container in order of their EPK ranges.")

@@ -4,6 +4,7 @@
 //! or imperatives without a full stop at the end, as is usual for help texts.
 
 mod account;
+mod backup;
 mod bench;
 mod blog;
 mod cert;
@@ -27,6 +28,7 @@ mod start_help;
 mod verify;
 
 pub(crate) use account::KeyArguments;
+pub(crate) use backup::{BackupAction, BackupArguments, CreateArguments, RestoreArguments};
 pub(crate) use bench::{BenchArguments, BlogArguments, TableFormat, Workload};
 pub(crate) use blog::{
     BlogAction, BlogCommand, DriftArguments, MigrateArguments, RunningBlog, ServeArguments,
@@ -81,6 +83,8 @@ Examples:
   orrery keys create --key-file account.key  create a file with four new account keys
   orrery repair --data-dir ./data            say what a damaged data directory lost
   orrery verify --data-dir ./data            compare every row with what must be there
+  orrery backup create /backups/shop         back a data directory up, also of a running server
+  orrery restore /backups/shop --data-dir ./restored
   orrery healthcheck                         exit with 0 if the server answers
   orrery doctor                              find out why a client cannot reach a server
   orrery mcp                                 serve an account to an assistant
@@ -127,6 +131,12 @@ pub(crate) enum Command {
     /// Read every row of the data and compare it with what must be there
     #[command(after_help = verify::VERIFY_HELP)]
     Verify(VerifyArguments),
+    /// Make, list, verify and remove backups of a data directory
+    #[command(after_help = backup::BACKUP_HELP)]
+    Backup(BackupArguments),
+    /// Restore a backup into a new data directory
+    #[command(after_help = backup::RESTORE_HELP)]
+    Restore(RestoreArguments),
     /// Copy the data of a data directory to PostgreSQL clusters, or back, while no server runs
     #[command(after_help = migrate_store::MIGRATE_STORE_HELP)]
     MigrateStore(MigrateStoreArguments),

@@ -41,6 +41,7 @@
 
 mod allocator;
 mod announce;
+mod backup;
 mod bench;
 mod blog;
 mod cert;
@@ -97,6 +98,8 @@ fn main() -> ExitCode {
         },
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::Nodes(arguments) => fleet::run_nodes(&arguments),
         Command::Clusters(arguments) => fleet::run_clusters(&arguments),
         Command::Partitions(arguments) => fleet::run_partitions(&arguments),

@@ -4,6 +4,7 @@
 //! The list goes to standard output, as a text or as JSON; the progress goes to standard error if
 //! that is a terminal. The exit code tells whether something was found.
 
+use crate::backup::is_in_use;
 use crate::command::VerifyArguments;
 use crate::management::{ask, print};
 use crate::repair;
@@ -14,12 +15,12 @@ use orrery_model::Json;
 use orrery_server::data_dir::{self, SERVER};
 use orrery_server::engine::store_folder;
 use orrery_server::{Failure, private_file};
-use orrery_storage::{LocalStore, StoreError};
+use orrery_storage::LocalStore;
 use orrery_tools::manage::{ManageError, list_of, text};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The time between two looks at a verification of a server.
@@ -31,9 +32,12 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// [`Failure::Data`] if something was found or the data cannot be opened; [`Failure::Failed`] if
 /// the verification did not end.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
-    let found = match arguments.online {
+    let directory = data_dir::locate(arguments.management.data_dir.as_deref(), SERVER)?;
+    let folder = store_folder(&directory);
+    let is_online = arguments.online || is_in_use(&folder);
+    let found = match is_online {
         true => of_server(arguments)?,
-        false => of_directory(arguments)?,
+        false => of_directory(arguments, &folder)?,
     };
     let text = match arguments.management.json {
         true => format!("{found:#}\n"),
@@ -42,36 +46,30 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     print(&text)?;
     match found["status"].as_str() {
         Some("done") if found["found"] == 0 => Ok(()),
-        Some("done") => Err(Failure::Data(advice(&found, arguments.online))),
+        Some("done") => Err(Failure::Data(advice(&found, is_online))),
         Some("failed") => Err(Failure::Failed(self::text(&found, "failure").to_owned())),
         _ => Err(Failure::Failed("the verification was cancelled".to_owned())),
     }
 }
 
 /// Verifies a data directory that no server uses.
-fn of_directory(arguments: &VerifyArguments) -> Result<Value, Failure> {
+fn of_directory(arguments: &VerifyArguments, folder: &Path) -> Result<Value, Failure> {
     private_file::restrict_new_files();
-    let directory = data_dir::locate(arguments.management.data_dir.as_deref(), SERVER)?;
-    let folder = store_folder(&directory);
-    repair::refuse_missing(&folder)?;
-    match LocalStore::examine(&folder) {
+    repair::refuse_missing(folder)?;
+    match LocalStore::examine(folder) {
         Ok(None) => {}
         Ok(Some(loss)) => {
             let advice = "'orrery repair' says which commits are lost";
             return Err(Failure::Data(format!("{}; {advice}", loss.problem)));
         }
-        Err(error @ StoreError::Locked { .. }) => {
-            let advice = "verify the data of a running server with --online";
-            return Err(Failure::Data(format!("{error}; {advice}")));
-        }
         Err(error) => return Err(Failure::Data(error.to_string())),
     }
-    let faults = LocalStore::file_faults(&folder);
+    let faults = LocalStore::file_faults(folder);
     let faults = faults.map_err(|error| Failure::Data(error.to_string()))?;
     if !faults.is_empty() {
         return Ok(of_files(&faults));
     }
-    let engine = repair::open(&folder, false)?;
+    let engine = repair::open(folder, false)?;
     repair::wait_for_check(&engine);
     let only = (arguments.database.as_deref()).zip(arguments.container.as_deref());
     let found = verified(&engine, only)?;

@@ -13,6 +13,7 @@ mod receiver;
 mod servers;
 
 mod account;
+mod backups;
 mod bad_block;
 mod batches;
 mod blog;

@@ -270,11 +270,6 @@ fn a_running_server_verifies_its_data_while_requests_go_on() {
     (0..20).for_each(|n| write(&mut client, n, 60_000));
     manager.refused("GET", VERIFICATION, "", 404);
 
-    // The directory belongs to the server.
-    let (code, printed) = verify(directory.path(), &[]);
-    assert_eq!(code, EXIT_DATA, "{printed}");
-    assert!(printed.contains("--online"), "{printed}");
-
     // A slow verification of one container can be watched and cancelled.
     let slow = r#"{"database":"blog","container":"posts","bytesPerSecond":100000}"#;
     let started = manager.ok("POST", VERIFICATION, slow).json();
@@ -307,10 +302,8 @@ fn a_running_server_verifies_its_data_while_requests_go_on() {
     }
 
     let endpoint = format!("http://{}/", server.admin_address);
-    let (code, printed) = verify(
-        directory.path(),
-        &["--online", "--admin-endpoint", &endpoint],
-    );
+    // The directory belongs to the server, so the server is asked.
+    let (code, printed) = verify(directory.path(), &["--admin-endpoint", &endpoint]);
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.contains("21 items"), "{printed}");
 }

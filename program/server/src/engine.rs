@@ -16,6 +16,9 @@ use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The file that says that a data directory holds data.
+const MARKER: &str = "HOLDS-DATA";
+
 /// Opens the engine on the clusters, on the store in the data directory, or on a store in memory if
 /// there is neither.
 ///
@@ -134,7 +137,7 @@ pub fn store_folder(directory: &Path) -> PathBuf {
 /// first request is served, so no acknowledged write precedes it.
 pub fn open_store(directory: &Path, options: LocalOptions) -> Result<LocalStore, Failure> {
     let folder = store_folder(directory);
-    let marker = directory.join("HOLDS-DATA");
+    let marker = directory.join(MARKER);
     let failed = |error: StoreError| Failure::Data(error.to_string());
     let has_marker = marker
         .try_exists()
@@ -150,10 +153,18 @@ pub fn open_store(directory: &Path, options: LocalOptions) -> Result<LocalStore,
 
     let store = LocalStore::open(&folder, options).map_err(failed)?;
     if !has_marker {
-        let text = b"The folder `store` beside this file holds the data of an Orrery server.\n";
-        private_file::write(&marker, text).map_err(|error| {
-            Failure::Data(format!("cannot write {}: {error}", marker.display()))
-        })?;
+        mark_data(directory)?;
     }
     Ok(store)
+}
+
+/// Writes the file that says that a data directory holds data.
+///
+/// # Errors
+/// [`Failure::Data`] if the file cannot be written.
+pub fn mark_data(directory: &Path) -> Result<(), Failure> {
+    let marker = directory.join(MARKER);
+    let text = b"The folder `store` beside this file holds the data of an Orrery server.\n";
+    private_file::write(&marker, text)
+        .map_err(|error| Failure::Data(format!("cannot write {}: {error}", marker.display())))
 }

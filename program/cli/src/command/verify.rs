@@ -9,7 +9,7 @@ Examples:
   Verify the data directory of a server that does not run:
     orrery verify --data-dir ./data
   Verify the data of a running server, at most 8 MB a second:
-    orrery verify --online --bytes-per-second 8000000
+    orrery verify --data-dir ./data --bytes-per-second 8000000
 
 Every block and every row is read. Items are compared with the rows that follow from them, in both
 directions: primary keys, index entries, unique keys, change feed, times to live, vectors, words of
@@ -17,7 +17,7 @@ texts, counters; keys must be in order, partitions must cover the hash space, an
 the store must belong to a container. Each difference is listed with its partition, its key and its
 item. Nothing is changed; 'orrery repair --rebuild-index' mends what follows from the items.
 
-A server that runs has the data directory to itself: --online asks its management API, which reads
+A server that runs has the data directory to itself: its management API is asked then, which reads
 each partition as of one moment while requests go on. Blocks are checked by the server all the time;
 see --scrub-rate of 'orrery start'.
 
@@ -30,7 +30,7 @@ Exit codes:
 /// Arguments of `orrery verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// Verify the data of a running server, by its management API
+    /// Ask a running server, even if the data directory of the options is not that of the server
     #[arg(long)]
     pub(crate) online: bool,
     /// Database of the only container to read
@@ -39,9 +39,8 @@ pub(crate) struct VerifyArguments {
     /// Only container to read
     #[arg(long, value_name = "CONTAINER", requires = "database")]
     pub(crate) container: Option<String>,
-    /// Most bytes of rows to read in a second, 0 for no limit [default: 33554432 with --online,
-    /// otherwise 0]
-    #[arg(long, value_name = "BYTES", requires = "online")]
+    /// Most bytes of rows that a server reads in a second, 0 for no limit [default: 33554432]
+    #[arg(long, value_name = "BYTES")]
     pub(crate) bytes_per_second: Option<u64>,
     #[command(flatten)]
     pub(crate) management: ManagementArguments,

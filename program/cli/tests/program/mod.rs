@@ -167,9 +167,13 @@ pub(crate) fn repair(directory: &Path, arguments: &[&str]) -> (Option<i32>, Stri
 
 /// Runs a command on a data directory. Returns its exit code and what it printed.
 pub(crate) fn run_on(command: &str, directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let directory = directory.to_str().expect("a path in UTF-8");
+    run(&[&[command, "--data-dir", directory], arguments].concat())
+}
+
+/// Runs the program. Returns its exit code and what it printed.
+pub(crate) fn run(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_orrery"))
-        .args([command, "--data-dir"])
-        .arg(directory)
         .args(arguments)
         .output()
         .expect("it runs");

@@ -1,0 +1,192 @@
+//! Backups of the data directory, taken while the server serves.
+
+use crate::call::{Answer, Call};
+use crate::jobs::Job;
+use crate::problem::Problem;
+use crate::schema::{COUNT, Schema, ValueType, optional, required};
+use orrery_backup::{CreateOptions, Progress, Summary, create};
+use orrery_engine::Engine;
+use orrery_model::world::World;
+use orrery_model::{Json, Object, object};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The word for a job in messages.
+const KIND: &str = "backup";
+
+/// Body of [`start`].
+pub(crate) const START: Schema = Schema {
+    name: "BackupStart",
+    members: &[
+        required(
+            "target",
+            ValueType::Text,
+            "absolute path on the machine of the server: a folder with backups, which is created \
+             if it is missing, or a new file that ends with .tar.zst",
+        ),
+        optional(
+            "bytesPerSecond",
+            COUNT,
+            "most bytes to copy in a second; no limit if absent or 0",
+        ),
+    ],
+};
+
+/// Response of all routes of this file.
+pub(crate) const BACKUP: Schema = Schema {
+    name: "Backup",
+    members: &[
+        required(
+            "status",
+            ValueType::OneOf(&["running", "done", "cancelled", "failed"]),
+            "state of the backup",
+        ),
+        optional("failure", ValueType::Text, "reason of a failure"),
+        optional("id", ValueType::Text, "id of the backup, once it is done"),
+        required("files", COUNT, "files to copy, or those of the backup"),
+        required("bytes", COUNT, "bytes of these files"),
+        required("filesDone", COUNT, "files that are finished"),
+        required("bytesDone", COUNT, "bytes that are finished"),
+        optional(
+            "newFiles",
+            COUNT,
+            "files that the target did not have before, once the backup is done",
+        ),
+        optional("newBytes", COUNT, "bytes of these files"),
+        required(
+            "beganMilliseconds",
+            COUNT,
+            "time of the data at the start, in milliseconds since 1970-01-01 UTC",
+        ),
+        optional(
+            "endedMilliseconds",
+            COUNT,
+            "time of the data at the end, in milliseconds since 1970-01-01 UTC",
+        ),
+    ],
+};
+
+/// The result of a backup that was not cancelled.
+pub(crate) type Made = Option<Summary>;
+
+/// Starts a backup, which goes on after the response.
+pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
+    let target = call.arguments.get("target").and_then(Json::as_str);
+    let target = PathBuf::from(target.unwrap_or_default());
+    if !target.is_absolute() {
+        let message = "target: the path must be absolute, as the server sees it";
+        return Err(Problem::bad_request(message));
+    }
+    let rate = call.arguments.get("bytesPerSecond").and_then(Json::as_i64);
+    let bytes_per_second = rate.map_or(0, i64::unsigned_abs);
+    let engine = Arc::clone(&call.components.engine);
+    let (clock, time) = (
+        Arc::clone(&call.components.clock),
+        Arc::clone(&call.components.clock),
+    );
+    let job = call.components.jobs.backup.start(
+        KIND,
+        move || clock.now_ms(),
+        move |report| {
+            let now_ms = time.now_ms();
+            let options = CreateOptions {
+                about: about(&engine),
+                bytes_per_second,
+                is_cancelled: Some(report.cancel_flag()),
+                ..CreateOptions::new(now_ms, env!("CARGO_PKG_VERSION"))
+            };
+            let made = create(&**engine.store(), &target, &options, &mut |progress| {
+                report.progress(progress.clone());
+            });
+            match made {
+                Ok(summary) => Ok(Some(summary)),
+                Err(orrery_backup::BackupError::Cancelled) => Ok(None),
+                Err(error) => Err(error.to_string()),
+            }
+        },
+    )?;
+    Answer::json(202, job_json(&job))
+}
+
+/// Returns the backup that runs, or the last one.
+pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
+    Answer::json(200, job_json(&call.components.jobs.backup.job(KIND)?))
+}
+
+/// Ends the backup that runs. What was copied stays in the target for the next one.
+pub(crate) fn cancel(call: &Call) -> Result<Answer, Problem> {
+    Answer::json(200, job_json(&call.components.jobs.backup.cancel(KIND)?))
+}
+
+/// Describes the data for a person who looks for a backup: each container with its items.
+pub fn about(engine: &Engine) -> Json {
+    let mut containers = Vec::new();
+    for container in engine.every_container() {
+        let mut described = object! {
+            "database" => container.database_id(),
+            "container" => container.id(),
+        };
+        // A container that cannot be counted is in the backup all the same.
+        if let Ok(counters) = container.counters() {
+            described.push_new("items", counters.items);
+        }
+        containers.push(Json::Object(described));
+    }
+    Json::Object(object! {
+        "databases" => engine.database_count() as u64,
+        "containers" => containers,
+    })
+}
+
+fn job_json(job: &Job<Progress, Made>) -> Object {
+    let status = match &job.result {
+        None => "running",
+        Some(Ok(Some(_))) => "done",
+        Some(Ok(None)) => "cancelled",
+        Some(Err(_)) => "failed",
+    };
+    let mut json = object! { "status" => status };
+    if let Some(Err(failure)) = &job.result {
+        json.push_new("failure", failure.as_str());
+    }
+    let progress = &job.progress;
+    match &job.result {
+        Some(Ok(Some(summary))) => push_summary(&mut json, summary),
+        _ => {
+            for (name, value) in [
+                ("files", progress.files_total),
+                ("bytes", progress.bytes_total),
+                ("filesDone", progress.files_done),
+                ("bytesDone", progress.bytes_done),
+            ] {
+                json.push_new(name, value);
+            }
+        }
+    }
+    json.push_new("beganMilliseconds", job.began_ms);
+    if let Some(ended_ms) = job.ended_ms {
+        json.push_new("endedMilliseconds", ended_ms);
+    }
+    json
+}
+
+fn push_summary(json: &mut Object, summary: &Summary) {
+    json.push_new("id", summary.id.as_str());
+    for (name, value) in [
+        ("files", summary.files),
+        ("bytes", summary.bytes),
+        ("filesDone", summary.files),
+        ("bytesDone", summary.bytes),
+        ("newFiles", summary.new_files),
+        ("newBytes", summary.new_bytes),
+    ] {
+        json.push_new(name, value);
+    }
+}
+
+/// Returns the result of a backup as JSON, without its times.
+pub fn backup_json(summary: &Summary) -> Object {
+    let mut json = object! { "status" => "done" };
+    push_summary(&mut json, summary);
+    json
+}

@@ -1,0 +1,121 @@
+//! Arguments of `orrery backup` and `orrery restore`.
+
+use super::ManagementArguments;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Help text after the options of `orrery backup`.
+pub(super) const BACKUP_HELP: &str = "\
+Examples:
+  orrery backup create /backups/shop
+  orrery backup create /backups/shop-monday.tar.zst --bytes-per-second 20000000
+  orrery backup list /backups/shop
+  orrery backup verify /backups/shop
+  orrery backup prune /backups/shop --keep-last 7 --keep-days 30
+  orrery restore /backups/shop --data-dir ./restored
+
+A backup has all databases as of one moment: every write that was answered before it, and no part of
+a later one. A folder keeps the backups of one data directory; a further backup copies only what the
+folder lacks, and each backup can be restored alone. A file that ends with .tar.zst is one whole
+backup. A running server is asked by its management API and writes the backup itself; requests go
+on meanwhile. Backups have the data and no keys of the server.
+
+The data of a fleet is in PostgreSQL, which has backups of its own: see docs/how-to/back-up.md.
+
+Exit codes:
+  0  done
+  1  the backup failed or was cancelled, or the server refused the request or did not answer
+  2  wrong options
+  4  a backup is damaged, or the data directory is damaged or missing";
+
+/// Help text after the options of `orrery restore`.
+pub(super) const RESTORE_HELP: &str = "\
+Examples:
+  orrery restore /backups/shop --data-dir ./restored
+  orrery restore /backups/shop --backup 20261126T174005Z --data-dir ./restored
+  orrery restore /backups/shop-monday.tar.zst --data-dir ./restored
+  orrery start --data-dir ./restored
+
+The data directory must be empty or missing. Each file is compared with its checksum while it is
+written. A restore that was interrupted leaves a directory that no server opens: delete it, and
+restore again.
+
+Exit codes:
+  0  the backup is restored
+  1  the restore failed
+  2  wrong options
+  4  the backup is damaged, or the data directory is not empty";
+
+/// Arguments of `orrery backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    #[command(subcommand)]
+    pub(crate) action: BackupAction,
+}
+
+/// Actions on backups.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupAction {
+    /// Make a backup of a data directory, of a running server or while none runs
+    Create(CreateArguments),
+    /// List the backups of a folder
+    List {
+        /// Folder with backups, or a file that ends with .tar.zst
+        #[arg(value_name = "BACKUPS")]
+        path: PathBuf,
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare every file of the backups with its checksum
+    Verify {
+        /// Folder with backups, or a file that ends with .tar.zst
+        #[arg(value_name = "BACKUPS")]
+        path: PathBuf,
+        /// Backup to verify [default: all]
+        #[arg(long, value_name = "ID")]
+        backup: Option<String>,
+    },
+    /// Remove old backups and what only they need; the newest one stays
+    Prune {
+        /// Folder with backups
+        #[arg(value_name = "BACKUPS")]
+        path: PathBuf,
+        /// Number of the newest backups to keep
+        #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+        keep_last: usize,
+        /// Days whose backups are kept as well
+        #[arg(long, value_name = "DAYS", default_value_t = 0)]
+        keep_days: u64,
+    },
+}
+
+/// Arguments of `orrery backup create`.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArguments {
+    /// Folder for backups, which is created if it is missing, or a new file that ends with .tar.zst
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: PathBuf,
+    /// Ask a running server, even if the data directory of the options is not that of the server
+    #[arg(long)]
+    pub(crate) online: bool,
+    /// Most bytes to copy in a second, 0 for no limit
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub(crate) bytes_per_second: u64,
+    #[command(flatten)]
+    pub(crate) management: ManagementArguments,
+}
+
+/// Arguments of `orrery restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// Folder with backups, or a file that ends with .tar.zst
+    #[arg(value_name = "BACKUPS")]
+    pub(crate) path: PathBuf,
+    /// Backup to restore [default: the newest]
+    #[arg(long, value_name = "ID")]
+    pub(crate) backup: Option<String>,
+    /// Data directory to create
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+}
