@@ -130,6 +130,24 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "damages",
+        summary: "200 random damages of the files of a data directory, each found by orrery verify",
+        work: Work::Test {
+            package: "orrery-cli",
+            module: "verify",
+            settings: &[("VERIFY_DAMAGES", "200")],
+        },
+    },
+    Run {
+        name: "backups",
+        summary: "100 backups under load, each restored and verified, with SIGKILL in every fifth",
+        work: Work::Test {
+            package: "orrery-cli",
+            module: "backups",
+            settings: &[("BACKUP_ROUNDS", "100")],
+        },
+    },
+    Run {
         name: "kills",
         summary: "200 rounds of acknowledged writes and SIGKILL",
         work: Work::Test {

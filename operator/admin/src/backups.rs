@@ -8,7 +8,7 @@ use orrery_backup::{CreateOptions, Progress, Summary, create};
 use orrery_engine::Engine;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, object};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The word for a job in messages.
@@ -77,6 +77,12 @@ pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
         let message = "target: the path must be absolute, as the server sees it";
         return Err(Problem::bad_request(message));
     }
+    if let Some(directory) = &call.components.data_dir
+        && is_inside(&target, directory)
+    {
+        let message = "target: a backup inside of the data directory would be lost with it";
+        return Err(Problem::bad_request(message));
+    }
     let rate = call.arguments.get("bytesPerSecond").and_then(Json::as_i64);
     let bytes_per_second = rate.map_or(0, i64::unsigned_abs);
     let engine = Arc::clone(&call.components.engine);
@@ -116,6 +122,16 @@ pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
 /// Ends the backup that runs. What was copied stays in the target for the next one.
 pub(crate) fn cancel(call: &Call) -> Result<Answer, Problem> {
     Answer::json(200, job_json(&call.components.jobs.backup.cancel(KIND)?))
+}
+
+/// Returns true if a path, which need not exist, lies in a directory.
+pub fn is_inside(path: &Path, directory: &Path) -> bool {
+    // Links are followed as far as the path exists.
+    let Ok(directory) = directory.canonicalize() else {
+        return false;
+    };
+    let existing = path.ancestors().find_map(|one| one.canonicalize().ok());
+    existing.is_some_and(|existing| existing.starts_with(directory))
 }
 
 /// Describes the data for a person who looks for a backup: each container with its items.

@@ -65,7 +65,7 @@ mod traffic;
 mod verification;
 
 pub use admin::{Admin, Options};
-pub use backups::{about, backup_json};
+pub use backups::{about, backup_json, is_inside};
 pub use balancing::balance_clusters;
 pub use families::{MetricFamily, MetricKind, MetricSample, MetricValue, metric_families};
 pub use jobs::Jobs;

@@ -8,7 +8,7 @@
 use crate::command::{BackupAction, BackupArguments, CreateArguments, RestoreArguments};
 use crate::management::{ask, print};
 use crate::repair;
-use orrery_admin::{about, backup_json};
+use orrery_admin::{about, backup_json, is_inside};
 use orrery_backup::{
     BackupError, CreateOptions, Fault, Listing, Manifest, Progress, Pruned, Retention, Verified,
     create, list, prune, restore, verify,
@@ -23,7 +23,7 @@ use orrery_tools::manage::{ManageError, text};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The time between two looks at a backup of a server.
@@ -134,6 +134,13 @@ fn absolute(path: &Path) -> Result<String, Failure> {
 /// Makes a backup of a data directory that no server uses.
 fn of_directory(arguments: &CreateArguments, folder: &Path) -> Result<Value, Failure> {
     repair::refuse_missing(folder)?;
+    let target = PathBuf::from(absolute(&arguments.target)?);
+    if folder.parent().is_some_and(|data| is_inside(&target, data)) {
+        return Err(Failure::Usage(format!(
+            "{}: a backup inside of the data directory would be lost with it; name another place",
+            target.display()
+        )));
+    }
     let engine = repair::open(folder, false)?;
     let options = CreateOptions {
         about: about(&engine),
@@ -141,7 +148,7 @@ fn of_directory(arguments: &CreateArguments, folder: &Path) -> Result<Value, Fai
         ..CreateOptions::new(SystemWorld::new().now_ms(), env!("CARGO_PKG_VERSION"))
     };
     let made = with_progress("copying", |on_progress| {
-        create(&**engine.store(), &arguments.target, &options, on_progress)
+        create(&**engine.store(), &target, &options, on_progress)
     })?;
     repair::close(&engine)?;
     let text = Json::Object(backup_json(&made)).to_text();
@@ -168,8 +175,8 @@ pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     mark_data(directory)?;
     let manifest = restored.manifest;
     print(&format!(
-        "Restored the backup {} of {}: {} files, {} bytes.\nStart a server on it with: orrery start \
-         --data-dir {}\n",
+        "Restored the backup {} of {}: {} files, {} bytes.\nA server that uses it is started by: \
+         orrery start --data-dir {}\n",
         manifest.id,
         contents(&manifest),
         manifest.files.len(),

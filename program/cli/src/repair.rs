@@ -6,8 +6,8 @@
 //! With `--accept-loss`, the bytes that are cut off are first copied to a new folder in the data
 //! directory, together with the report that is printed. With `--clock`, a complete directory gets
 //! the present time for everything that is dated later than the clock of the machine; with
-//! `--rebuild-index`, everything that follows from the items is made anew where it is not as it must
-//! be (`repair/rebuild.rs`).
+//! `--rebuild-index`, everything that follows from the items is made anew where it is not as it
+//! must be (`repair/rebuild.rs`).
 
 mod rebuild;
 

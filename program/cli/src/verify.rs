@@ -1,5 +1,5 @@
-//! `orrery verify`: reads every row of a data directory, or of a running server, and lists what is not
-//! as it must be.
+//! `orrery verify`: reads every row of a data directory, or of a running server, and lists what is
+//! not as it must be.
 //!
 //! The list goes to standard output, as a text or as JSON; the progress goes to standard error if
 //! that is a terminal. The exit code tells whether something was found.

@@ -12,8 +12,8 @@ const BACKUPS: &str = "/backups";
 const EXIT_DATA: Option<i32> = Some(4);
 /// Clients that write while backups are made.
 const WRITERS: u64 = 3;
-/// Backups of the test under load, of which each fifth is interrupted; `cargo xtask long trust` asks
-/// for more.
+/// Backups of the test under load, of which each fifth is interrupted; `cargo xtask long backups`
+/// asks for more.
 const ROUNDS: u64 = 4;
 const VARIABLE: &str = "BACKUP_ROUNDS";
 
@@ -216,7 +216,13 @@ fn damaged_backups_and_used_directories_are_refused_by_name() {
     serve(data.path()).stop();
 
     // A folder of something else, one with backups of another directory, and no data at all.
-    let (code, printed) = create(data.path(), data.path());
+    let (code, printed) = create(&data.path().join("backups"), data.path());
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(
+        printed.contains("inside of the data directory"),
+        "{printed}"
+    );
+    let (code, printed) = create(place.path(), data.path());
     assert_eq!(code, Some(2), "{printed}");
     let other = tempfile::tempdir().expect("a directory");
     serve(other.path()).stop();
@@ -265,6 +271,9 @@ fn the_management_api_makes_one_backup_at_a_time_and_says_what_it_cannot_copy() 
     let server = serve(data.path());
     server.client().make_posts();
     let mut manager = server.manager();
+    let inside = format!(r#"{{"target":"{}/b"}}"#, path(data.path()));
+    let refused = manager.refused("POST", BACKUPS, &inside, 400);
+    assert!(refused.contains("inside"), "{refused}");
     begin_slowly(&server, &place.path().join("slow"));
     let refused = manager.refused("POST", BACKUPS, &target, 409);
     assert!(refused.contains("running"), "{refused}");

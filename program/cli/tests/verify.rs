@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Exit code of data that is not as it must be.
 const EXIT_DATA: Option<i32> = Some(4);
-/// Damages of a run; `cargo xtask long trust` asks for more.
+/// Damages of a run; `cargo xtask long damages` asks for more.
 const DAMAGES: u64 = 16;
 const VARIABLE: &str = "VERIFY_DAMAGES";
 

@@ -867,6 +867,95 @@ export interface LargeKey {
   readonly bytes: number;
 }
 
+export interface Backup {
+  /** state of the backup */
+  readonly status: "running" | "done" | "cancelled" | "failed";
+  /** reason of a failure */
+  readonly failure?: string | undefined;
+  /** id of the backup, once it is done */
+  readonly id?: string | undefined;
+  /** files to copy, or those of the backup */
+  readonly files: number;
+  /** bytes of these files */
+  readonly bytes: number;
+  /** files that are finished */
+  readonly filesDone: number;
+  /** bytes that are finished */
+  readonly bytesDone: number;
+  /** files that the target did not have before, once the backup is done */
+  readonly newFiles?: number | undefined;
+  /** bytes of these files */
+  readonly newBytes?: number | undefined;
+  /** time of the data at the start, in milliseconds since 1970-01-01 UTC */
+  readonly beganMilliseconds: number;
+  /** time of the data at the end, in milliseconds since 1970-01-01 UTC */
+  readonly endedMilliseconds?: number | undefined;
+}
+
+export interface BackupStart {
+  /** absolute path on the machine of the server: a folder with backups, which is created if it is missing, or a new file that ends with .tar.zst */
+  readonly target: string;
+  /** most bytes to copy in a second; no limit if absent or 0 */
+  readonly bytesPerSecond?: number | undefined;
+}
+
+export interface Verification {
+  /** state of the verification */
+  readonly status: "running" | "done" | "cancelled" | "failed";
+  /** reason of a failure */
+  readonly failure?: string | undefined;
+  /** partition that is being read */
+  readonly place?: string | undefined;
+  /** physical partitions to read */
+  readonly partitions: number;
+  /** physical partitions that were read */
+  readonly partitionsDone: number;
+  /** items that were read */
+  readonly items: number;
+  /** rows that were read */
+  readonly rows: number;
+  /** bytes of rows that were read */
+  readonly bytes: number;
+  /** number of differences so far */
+  readonly found: number;
+  /** differences, at most 1000; empty while the verification runs */
+  readonly findings: readonly (Finding)[];
+  /** time of the data at the start, in milliseconds since 1970-01-01 UTC */
+  readonly beganMilliseconds: number;
+  /** time of the data at the end, in milliseconds since 1970-01-01 UTC */
+  readonly endedMilliseconds?: number | undefined;
+}
+
+export interface Finding {
+  /** the promise that is broken */
+  readonly check: string;
+  /** container or partition as a path, or the word store */
+  readonly place: string;
+  /** id of the database */
+  readonly database?: string | undefined;
+  /** id of the container */
+  readonly container?: string | undefined;
+  /** partition key range id */
+  readonly partition?: string | undefined;
+  /** key of the row in hexadecimal digits, or the file of a damaged block */
+  readonly key?: string | undefined;
+  /** id of the item */
+  readonly item?: string | undefined;
+  /** the difference in a sentence */
+  readonly detail: string;
+  /** yes if orrery repair --rebuild-index mends the difference */
+  readonly canBeRebuilt: "yes" | "no";
+}
+
+export interface VerificationStart {
+  /** id of the database of the container to read; all data if absent */
+  readonly database?: string | undefined;
+  /** id of the container to read; all data if absent */
+  readonly container?: string | undefined;
+  /** most bytes of rows to read in a second; 33554432 if absent, 0 for no limit */
+  readonly bytesPerSecond?: number | undefined;
+}
+
 export interface Snapshot {
   /** name of the snapshot */
   readonly name: string;
@@ -1339,6 +1428,36 @@ export async function restoreSnapshot(name: string, options: Options = {}): Prom
 /** Deletes all data except the snapshots and resets the clock to the real time. */
 export async function reset(options: Options = {}): Promise<void> {
   await manage(`/reset`, { ...options, method: "POST" });
+}
+
+/** Returns the verification that runs, or the last one, with its findings. */
+export async function readVerification(options: Options = {}): Promise<Verification> {
+  return (await manage(`/verification`, { ...options })).json() as Verification;
+}
+
+/** Starts to read every row and to compare it with what must be there; requests go on meanwhile. */
+export async function startVerification(body?: VerificationStart, options: Options = {}): Promise<Verification> {
+  return (await manage(`/verification`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as Verification;
+}
+
+/** Ends the verification that runs. */
+export async function cancelVerification(options: Options = {}): Promise<Verification> {
+  return (await manage(`/verification`, { ...options, method: "DELETE" })).json() as Verification;
+}
+
+/** Returns the backup that runs, or the last one. */
+export async function readBackup(options: Options = {}): Promise<Backup> {
+  return (await manage(`/backups`, { ...options })).json() as Backup;
+}
+
+/** Starts a backup of the data directory; requests go on meanwhile. */
+export async function startBackup(body: BackupStart, options: Options = {}): Promise<Backup> {
+  return (await manage(`/backups`, { ...options, method: "POST", body, headers: { "content-type": "application/json" } })).json() as Backup;
+}
+
+/** Ends the backup that runs. */
+export async function cancelBackup(options: Options = {}): Promise<Backup> {
+  return (await manage(`/backups`, { ...options, method: "DELETE" })).json() as Backup;
 }
 
 /** Lists the physical partitions of a container in order of their EPK ranges. */

@@ -1,4 +1,4 @@
-//! What a verification finds, and its progress.
+//! The findings of a verification, and its progress.
 
 use crate::catalog::Container;
 use crate::partition::Partition;
@@ -172,7 +172,7 @@ pub struct Finding {
 /// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// What was read.
+    /// The rows that were read, by number.
     pub progress: VerifyProgress,
     /// The findings, at most 1,000 of them.
     pub findings: Vec<Finding>,
@@ -217,7 +217,7 @@ impl Findings {
         }
     }
 
-    /// Counts findings that nobody names.
+    /// Counts findings without naming them.
     pub(super) fn omit(&mut self, count: u64) {
         self.omitted += count;
     }
@@ -273,7 +273,7 @@ impl<'a> PartitionFindings<'a> {
         self.add(Check::Unreadable, key, detail);
     }
 
-    /// Counts findings that nobody names.
+    /// Counts findings without naming them.
     pub(super) fn omit(&mut self, count: u64) {
         self.all.omit(count);
     }

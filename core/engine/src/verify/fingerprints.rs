@@ -171,7 +171,9 @@ mod tests {
         let rows: [(u64, &[u8], &[u8]); 3] = [(7, b"a", b"1"), (7, b"b", b"2"), (8, b"c", b"")];
         let sums = |stored: &[(u64, &[u8], &[u8])]| {
             let mut sums = Fingerprints::new();
-            rows.map(|(item, key, value)| sums.add(Side::Expected, item, key, value));
+            for (item, key, value) in rows {
+                sums.add(Side::Expected, item, key, value);
+            }
             for (item, key, value) in stored {
                 sums.add(Side::Stored, *item, key, value);
             }

@@ -14,7 +14,7 @@ use crate::partition::row::Row;
 use orrery_model::json::parse;
 use orrery_model::{Error, Result};
 
-/// What the rows of the items of a partition follow from.
+/// The rules by which rows follow from the items of a partition.
 pub(super) struct ItemRules<'a> {
     /// The settings of the container.
     pub settings: &'a Settings,

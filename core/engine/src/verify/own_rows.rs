@@ -12,7 +12,7 @@ use orrery_model::partition_key::Epk;
 use orrery_storage::{Head, Snapshot};
 use std::collections::{BTreeMap, HashMap};
 
-/// What the rows of a partition add up to.
+/// Sums over the rows of a partition.
 pub(super) struct OwnRows {
     /// The counters that follow from the items.
     expected: Counters,

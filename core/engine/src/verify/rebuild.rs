@@ -2,8 +2,8 @@
 //!
 //! The items, their versions and the deletions of logical partitions are copied to a new key space
 //! of the store, with their LSNs; the rows that follow from them are made as a write makes them, by
-//! the newest indexing policy. One commit of the catalog then puts the new key space in the place of
-//! the old one, as the end of a split does, and the partition gets a new partition key range id.
+//! the newest indexing policy. One commit of the catalog then puts the new key space in the place
+//! of the old one, as the end of a split does, and the partition gets a new partition key range id.
 //! Quantised vectors are made by the background task again, and sizes of logical partitions are
 //! counted again.
 //!

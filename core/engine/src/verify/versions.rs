@@ -5,7 +5,7 @@
 //! version, or by the item. The links are compared as rows of the item are:
 //!
 //! ```text
-//! create 5 ──▶ replace 7 (previous 5) ──▶ replace 9 (previous 7) ──▶ item (LSN 9)
+//! create 5 ─▶ replace 7 (previous 5) ─▶ replace 9 (previous 7) ─▶ item (LSN 9)
 //! stored: 5, 7, 9                         expected: 5, 7, 9
 //! ```
 
@@ -68,17 +68,11 @@ pub(super) fn read(
 
 /// Describes a difference between links.
 pub(super) fn difference(item: ItemNumber, lsn: u64, difference: Difference) -> (Check, String) {
-    let detail = match difference {
-        Difference::Missing => {
-            format!("the version of item number {item} that the commit {lsn} wrote is missing")
-        }
-        Difference::Surplus => format!(
-            "the version of item number {item} that the commit {lsn} wrote is followed by no other, \
-             and is not that of the item"
-        ),
-        Difference::Value | Difference::Claimed => format!(
-            "the version of item number {item} that the commit {lsn} wrote is followed by two others"
-        ),
+    let version = format!("the version of item number {item} that the commit {lsn} wrote");
+    let fault = match difference {
+        Difference::Missing => "is missing",
+        Difference::Surplus => "is followed by no other, and is not that of the item",
+        Difference::Value | Difference::Claimed => "is followed by two others",
     };
-    (Check::Versions, detail)
+    (Check::Versions, format!("{version} {fault}"))
 }

@@ -4,8 +4,8 @@
 //! skips batches below the highest number in a table, so a table must never be ahead of the
 //! journals.
 //!
-//! A journal that is cut is replaced by a new file, for two reasons. Its bytes may have been lost by
-//! a failed sync although they can still be read, so those that are kept are written again. And
+//! A journal that is cut is replaced by a new file, for two reasons. Its bytes may have been lost
+//! by a failed sync although they can still be read, so those that are kept are written again. And
 //! fjall may still have the old file open: a thread of the closed database gives the journal up
 //! only after it has reported its end, and the journal then writes what it still holds of the
 //! failed group. That goes into the old file, which has no name any more.

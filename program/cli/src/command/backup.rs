@@ -20,7 +20,7 @@ folder lacks, and each backup can be restored alone. A file that ends with .tar.
 backup. A running server is asked by its management API and writes the backup itself; requests go
 on meanwhile. Backups have the data and no keys of the server.
 
-The data of a fleet is in PostgreSQL, which has backups of its own: see docs/how-to/back-up.md.
+The data of a fleet is in PostgreSQL, which has backups of its own: see docs/how-to/run-a-fleet.md.
 
 Exit codes:
   0  done

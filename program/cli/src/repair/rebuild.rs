@@ -1,5 +1,5 @@
-//! `orrery repair --rebuild-index`: partitions whose rows are not those that follow from their items
-//! get these rows anew.
+//! `orrery repair --rebuild-index`: partitions whose rows are not those that follow from their
+//! items get these rows anew.
 
 use super::{close, open, print, wait_for_check};
 use crate::verify::verified;
