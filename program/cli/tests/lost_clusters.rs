@@ -124,9 +124,10 @@ fn requests_wait_for_a_cluster_without_stopping_procedures_of_another() {
     }
     clusters.second.open();
     for one in waiting {
-        // A write whose answer was lost may have taken place.
+        // A write whose answer was lost may have taken place, and a node that is slow to catch up
+        // asks clients to come back.
         let status = one.join().expect("no panic");
-        assert!([200, 408].contains(&status), "{status}");
+        assert!([200, 408, 429].contains(&status), "{status}");
     }
     wait_until("a procedure of the second cluster", || {
         match execute(&mut client, "second", "after") {

@@ -142,6 +142,16 @@ fn each_node_answers_for_all_partitions_and_owners_carry_requests_out() {
         let counts = requests.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
         assert!(counts.sum::<f64>() > 0.0, "{metrics}");
     }
+
+    // Each row of the clusters is as it must be, whichever node owns its partition.
+    let mut manager = nodes[0].manager();
+    manager.ok("POST", "/verification", "{}");
+    let read = || manager.ok("GET", "/verification", "").json();
+    let found = wait_for("the end of the verification", read, |found| {
+        text(found, "status") != "running"
+    });
+    assert_eq!(number(&found, "found"), 0, "{found}");
+    assert_eq!(number(&found, "items"), 3 * KEYS as u64 + 3);
 }
 
 /// Writes items through nodes until told to stop, one after the other in each thread, and keeps the
