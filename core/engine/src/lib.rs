@@ -77,6 +77,7 @@
 //! | `ownership` | partitions that other processes own, and the way from one owner to the next |
 //! | `replica` | an engine on a copy of data that another process writes |
 //! | `operator` | inventory, statistics, search indexes, meters, snapshots, damage |
+//! | `verify` | every row compared with what must be there; the rebuild of a partition |
 //! | `pending` | answers that wait until a commit is durable |
 //! | `errors` | failures of other layers as errors for clients |
 //!

@@ -10,8 +10,8 @@
 //! Most rows of a partition follow from its items: primary keys, natural order, change feed, index
 //! entries, unique keys, times to live. One pass in the order of the keys adds up the digests of
 //! the rows that follow from the items, and those of the rows that are there (`fingerprints.rs`).
-//! Where two sums differ, a second pass names the rows. So memory does not grow with a partition,
-//! and a partition without a difference is read once. Rows that follow from no single item have
+//! Where two sums differ, a second pass names the rows. So memory grows with quantised vectors
+//! alone, by 8 bytes each, and a partition without a difference is read once. Rows that follow from no single item have
 //! checks of their own (`own_rows.rs`, `versions.rs`, `vectors.rs`).
 //!
 //! Promises: nothing is changed. Each partition is compared as of one moment, so writes may go on.
@@ -38,6 +38,7 @@ pub use findings::{Check, Finding, FindingPlace, Verification, VerifyProgress};
 use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::{Partition, wait_while_moved};
+use crate::request::Id;
 use findings::{Findings, Watch};
 use orrery_model::Result;
 use orrery_storage::PartitionId;
@@ -58,47 +59,56 @@ impl Engine {
     ) -> Result<Verification> {
         let mut watch = Watch::new(watch);
         let mut findings = Findings::default();
-        let all;
-        let containers: Vec<&Container> = match container {
-            Some(container) => vec![container],
-            None => {
-                all = self.every_container();
-                all.iter().map(|container| &**container).collect()
-            }
+        let containers = match container {
+            Some(container) => vec![self.catalog().container(
+                Id::Rid(container.database().rid()),
+                Id::Rid(container.rid()),
+            )?],
+            None => self.every_container(),
         };
-        for container in &containers {
-            watch.progress.partitions += container.partitions().len() as u64;
-        }
 
         // The partitions of each container; one that is split meanwhile is left to its successors.
-        for container in containers {
+        for (at, container) in containers.iter().enumerate() {
             catalog::check_ranges(container, &mut findings);
+            let later: usize = containers[at + 1..]
+                .iter()
+                .map(|one| one.partitions().len())
+                .sum();
             let mut visited = Vec::new();
-            while let Some(partition) = next_of(container, &visited) {
+            while let Some((partition, left)) = next_of(container, &visited) {
                 visited.push(partition.storage_id);
-                watch.place(&FindingPlace::of(container, &partition));
+                watch.begin_partition(FindingPlace::of(container, &partition), left + later);
                 let checked = partition::check(container, &partition, &mut findings, &mut watch);
-                wait_while_moved(checked)?;
+                // A container that is deleted meanwhile has nothing to compare any more.
+                if let Err(error) = wait_while_moved(checked)
+                    && self.catalog().container_of(container.rid()).is_some()
+                {
+                    let place = FindingPlace::of(container, &partition);
+                    findings.add_failure(place, &error);
+                }
                 if watch.is_ended() {
                     return Ok(watch.end(findings));
                 }
                 watch.progress.partitions_done += 1;
             }
         }
-        if container.is_none() {
-            self.check_key_spaces(&mut findings, &mut watch)?;
-            self.add_damaged_blocks(&mut findings);
+        if container.is_none()
+            && let Err(error) = self.check_key_spaces(&mut findings, &mut watch)
+        {
+            findings.add_failure(FindingPlace::Store, &error);
         }
+        self.add_damaged_blocks(container, &mut findings);
         Ok(watch.end(findings))
     }
 }
 
-/// Returns the next partition of a container that was not visited and may be read here. A partition
-/// that is split or merged makes way for its successors.
-fn next_of(container: &Container, visited: &[PartitionId]) -> Option<Arc<Partition>> {
+/// Returns the next partition of a container that was not visited and may be read here, and the
+/// number of partitions that are left with it. A partition that is split or merged makes way for
+/// its successors.
+fn next_of(container: &Container, visited: &[PartitionId]) -> Option<(Arc<Partition>, usize)> {
     let partitions = container.partitions();
-    let next = partitions
-        .iter()
-        .find(|one| one.is_readable() && !visited.contains(&one.storage_id));
-    next.cloned()
+    let is_left = |one: &&Arc<Partition>| one.is_readable() && !visited.contains(&one.storage_id);
+    let mut left = partitions.iter().filter(is_left);
+    let next = Arc::clone(left.next()?);
+    Some((next, 1 + left.count()))
 }

@@ -111,3 +111,14 @@ impl fmt::Debug for Checkpoint {
             .finish_non_exhaustive()
     }
 }
+
+/// Returns the format file of a directory that was copied, without the id of the store: the copy
+/// gets an id of its own when it is first backed up.
+pub fn format_of_new_store(text: &[u8]) -> Vec<u8> {
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    lines
+        .filter(|line| !line.starts_with(b"id:"))
+        .flatten()
+        .copied()
+        .collect()
+}

@@ -23,11 +23,11 @@ pub mod receipt;
 pub mod store;
 pub mod testing;
 
-pub use checkpoint::{Checkpoint, CheckpointFile, FORMAT_FILE};
+pub use checkpoint::{Checkpoint, CheckpointFile, FORMAT_FILE, format_of_new_store};
 pub use commit::{Commit, CommitOutcome, Head, Limits, Lsn, PartitionId, Token};
 pub use damage::{Damage, DamagedContents, ScrubProgress};
 pub use error::StoreError;
-pub use local::{FORMAT, LocalOptions, LocalStore, Loss, LostCommit};
+pub use local::{FORMAT, FileFault, LocalOptions, LocalStore, Loss, LostCommit};
 pub use memory::MemoryStore;
 pub use receipt::{Pending, Receipt};
 pub use store::{

@@ -118,8 +118,10 @@ impl Admin {
     /// Announces that the server is stopping; `/ready` answers 503 from now on.
     pub fn begin_draining(&self) {
         let mut stage = sync::write(&self.stage);
-        if let Stage::Serving(components) = &*stage {
+        if let Stage::Serving(components) | Stage::Forwarding(_, Some(components)) = &*stage {
             components.jobs.cancel();
+        }
+        if let Stage::Serving(components) = &*stage {
             *stage = Stage::Draining(components.clone());
         }
     }

@@ -8,9 +8,11 @@ use orrery_backup::{CreateOptions, Progress, Summary, create};
 use orrery_engine::Engine;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, object};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+/// Bytes a second that a backup copies if the request names no rate.
+const RATE_DEFAULT: u64 = 32 << 20;
 /// The word for a job in messages.
 const KIND: &str = "backup";
 
@@ -27,7 +29,7 @@ pub(crate) const START: Schema = Schema {
         optional(
             "bytesPerSecond",
             COUNT,
-            "most bytes to copy in a second; no limit if absent or 0",
+            "most bytes to copy in a second; 33554432 if absent, 0 for no limit",
         ),
     ],
 };
@@ -73,8 +75,9 @@ pub(crate) type Made = Option<Summary>;
 pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
     let target = call.arguments.get("target").and_then(Json::as_str);
     let target = PathBuf::from(target.unwrap_or_default());
-    if !target.is_absolute() {
-        let message = "target: the path must be absolute, as the server sees it";
+    let has_parents = target.components().any(|part| part == Component::ParentDir);
+    if !target.is_absolute() || has_parents {
+        let message = "target: the path must be absolute and without '..', as the server sees it";
         return Err(Problem::bad_request(message));
     }
     if let Some(directory) = &call.components.data_dir
@@ -84,7 +87,7 @@ pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
         return Err(Problem::bad_request(message));
     }
     let rate = call.arguments.get("bytesPerSecond").and_then(Json::as_i64);
-    let bytes_per_second = rate.map_or(0, i64::unsigned_abs);
+    let bytes_per_second = rate.map_or(RATE_DEFAULT, i64::unsigned_abs);
     let engine = Arc::clone(&call.components.engine);
     let (clock, time) = (
         Arc::clone(&call.components.clock),
@@ -94,7 +97,8 @@ pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
         KIND,
         move || clock.now_ms(),
         move |report| {
-            let now_ms = time.now_ms();
+            // Backups are ordered by the real time, whatever the time of the data is.
+            let now_ms = time.now_ms().saturating_sub(time.ahead_seconds() * 1_000);
             let options = CreateOptions {
                 about: about(&engine),
                 bytes_per_second,
@@ -151,6 +155,7 @@ pub fn about(engine: &Engine) -> Json {
     Json::Object(object! {
         "databases" => engine.database_count() as u64,
         "containers" => containers,
+        "damagedBlocks" => engine.damaged_block_count() as u64,
     })
 }
 

@@ -7,9 +7,14 @@ use crate::backups::Made;
 use crate::problem::Problem;
 use orrery_backup::Progress;
 use orrery_engine::{Verification, VerifyProgress};
-use orrery_model::sync::lock;
+use orrery_model::sync::{lock, pause};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The longest pause between two looks at the wish to end.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// The jobs of a server.
 #[derive(Default)]
@@ -62,6 +67,17 @@ impl<P, R> Report<P, R> {
         &self.cancel
     }
 
+    /// Waits, but no longer than the job is to run.
+    pub(crate) fn pause(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while !self.cancel.load(Ordering::Relaxed)
+            && let Some(left) = end.checked_duration_since(Instant::now())
+            && !left.is_zero()
+        {
+            pause(left.min(PAUSE_MAX));
+        }
+    }
+
     /// Notes the progress. Returns false if the job is to end.
     pub(crate) fn progress(&self, progress: P) -> bool {
         if let Some(job) = &mut *lock(&self.slot.0) {
@@ -104,7 +120,9 @@ where
             cancel,
         };
         let work = move || {
-            let result = run(&report);
+            // A panic must not leave a job that runs for ever.
+            let result = catch_unwind(AssertUnwindSafe(|| run(&report)))
+                .unwrap_or_else(|_| Err("the work ended with an internal error".to_owned()));
             if let Some(job) = &mut *lock(&report.slot.0) {
                 job.ended_ms = Some(now());
                 job.result = Some(result);

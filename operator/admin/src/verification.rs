@@ -6,7 +6,6 @@ use crate::jobs::Job;
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, YES_OR_NO, optional, required, yes_or_no};
 use orrery_engine::{Engine, Finding, FindingPlace, Verification, VerifyProgress};
-use orrery_model::sync::pause;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, object};
 use std::sync::Arc;
@@ -122,7 +121,7 @@ pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
         }
     };
     let rate = call.arguments.get("bytesPerSecond").and_then(Json::as_i64);
-    let mut pace = Pace::new(rate.map_or(RATE_DEFAULT, |rate| rate.unsigned_abs()));
+    let pace = Pace::new(rate.map_or(RATE_DEFAULT, |rate| rate.unsigned_abs()));
     let engine = Arc::clone(&call.components.engine);
     let clock = Arc::clone(&call.components.clock);
     let job = call.components.jobs.verification.start(
@@ -130,7 +129,7 @@ pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
         move || clock.now_ms(),
         move |report| {
             verify(&engine, only.as_deref(), &mut |progress| {
-                pace.wait(progress.bytes);
+                report.pause(pace.early(progress.bytes));
                 report.progress(progress.clone())
             })
         },
@@ -186,15 +185,13 @@ impl Pace {
         }
     }
 
-    /// Waits until so many bytes may have been read.
-    fn wait(&mut self, bytes: u64) {
+    /// Returns the time until so many bytes may have been read.
+    fn early(&self, bytes: u64) -> Duration {
         if self.bytes_per_second == 0 {
-            return;
+            return Duration::ZERO;
         }
         let due = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
-        if let Some(early) = due.checked_sub(self.began.elapsed()) {
-            pause(early);
-        }
+        due.saturating_sub(self.began.elapsed())
     }
 }
 

@@ -100,7 +100,8 @@ pub fn create(
     options: &CreateOptions<'_>,
     progress: OnProgress<'_>,
 ) -> Result<Summary, BackupError> {
-    create_with(store, target, options, progress, &mut MachineClock::new())
+    let mut clock = MachineClock::new(options.is_cancelled);
+    create_with(store, target, options, progress, &mut clock)
 }
 
 /// Does the same as [`create`], with the pauses of a clock.
@@ -111,6 +112,10 @@ fn create_with(
     progress: OnProgress<'_>,
     clock: &mut dyn Clock,
 ) -> Result<Summary, BackupError> {
+    let capabilities = store.capabilities();
+    if !capabilities.durable || capabilities.remote {
+        return Err(BackupError::NoFiles);
+    }
     // The destination comes first: its refusals cost the store nothing.
     check_names(&options.extra_files)?;
     let mut sink: Box<dyn Sink> = if is_archive(target) {

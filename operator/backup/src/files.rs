@@ -86,10 +86,11 @@ pub(crate) struct TemporaryFile {
 }
 
 impl TemporaryFile {
-    /// Creates the file, or empties what an interrupted run left.
+    /// Creates the file, in the place of what an interrupted run left.
     pub(crate) fn create(path: PathBuf) -> Result<TemporaryFile, BackupError> {
+        remove_leftover(&path)?;
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
+        options.write(true).create_new(true);
         let file = owner_only(&mut options).open(&path);
         let file = file.map_err(BackupError::io("create", &path))?;
         Ok(TemporaryFile {
@@ -102,8 +103,17 @@ impl TemporaryFile {
     /// Creates the file and locks it, so that no other process writes it. `owner` is named in the
     /// refusal.
     pub(crate) fn create_locked(path: PathBuf, owner: &Path) -> Result<TemporaryFile, BackupError> {
+        // A file that another process writes is locked; any other one was left by an interrupted
+        // run, and is replaced, so that no link and no other rights are taken over.
+        if is_locked(&path)? {
+            return Err(BackupError::Locked {
+                path: owner.to_owned(),
+                holder: None,
+            });
+        }
+        remove_leftover(&path)?;
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
+        options.write(true).create_new(true);
         let file = owner_only(&mut options).open(&path);
         let file = file.map_err(BackupError::io("create", &path))?;
         match file.try_lock() {
@@ -152,6 +162,33 @@ impl Drop for TemporaryFile {
             // A file that cannot be removed now is removed by the next run.
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Removes what an interrupted run left at the path of a temporary file: a file, or a link, which
+/// is not followed.
+fn remove_leftover(path: &Path) -> Result<(), BackupError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(BackupError::io(
+            "remove what is left of a backup in",
+            path,
+        )(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns true if another process has a file locked. A link is not followed.
+fn is_locked(path: &Path) -> Result<bool, BackupError> {
+    match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_file() => {}
+        _ => return Ok(false),
+    }
+    let file = OpenOptions::new().write(true).open(path);
+    let file = file.map_err(BackupError::io("open", path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(BackupError::io("lock", path)(error)),
     }
 }
 
@@ -388,6 +425,22 @@ mod tests {
                 .permissions()
                 .mode();
             assert_eq!(found & 0o777, mode, "{name}");
+        }
+    }
+
+    /// A device that is always full stands for a full disk.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_target_is_named_with_its_remedy() {
+        let mut full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut content: &[u8] = &[7; 100];
+        let copied = copy_hashed(&mut content, &mut full, 10, &mut |_| Ok(()));
+        let Err(CopyError::Write(error)) = copied else {
+            panic!("a full device was written");
+        };
+        let error = BackupError::io("write", Path::new("/backups/shop"))(error).to_string();
+        for part in ["cannot write", "/backups/shop", "free space there"] {
+            assert!(error.contains(part), "{error}");
         }
     }
 }

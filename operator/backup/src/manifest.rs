@@ -228,8 +228,12 @@ pub(crate) fn is_id(text: &str) -> bool {
 /// Returns the value by which ids are ordered: that of a later backup is greater. The ids of one
 /// second differ in the number behind the time.
 pub(crate) fn order_of(id: &str) -> (&str, usize, &str) {
-    let time = id.split('-').next().unwrap_or_default();
-    (time, id.len(), id)
+    (time_of(id), id.len(), id)
+}
+
+/// Returns the time in an id.
+pub(crate) fn time_of(id: &str) -> &str {
+    id.split('-').next().unwrap_or_default()
 }
 
 fn number(value: u64) -> Json {

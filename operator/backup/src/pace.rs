@@ -3,6 +3,7 @@
 //! Left out: the time that the copying itself takes is measured, so a slow disk is not slowed
 //! further.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use orrery_model::sync;
@@ -20,22 +21,42 @@ pub(crate) trait Clock {
     fn pause(&mut self, time: Duration);
 }
 
-/// The clock of the machine.
-pub(crate) struct MachineClock(Instant);
+/// The longest pause between two looks at the wish to cancel.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-impl MachineClock {
-    pub(crate) fn new() -> MachineClock {
-        MachineClock(Instant::now())
+/// The clock of the machine.
+pub(crate) struct MachineClock<'a> {
+    began: Instant,
+    /// Ends a pause once it is true.
+    is_cancelled: Option<&'a AtomicBool>,
+}
+
+impl MachineClock<'_> {
+    pub(crate) fn new(is_cancelled: Option<&AtomicBool>) -> MachineClock<'_> {
+        MachineClock {
+            began: Instant::now(),
+            is_cancelled,
+        }
     }
 }
 
-impl Clock for MachineClock {
+impl Clock for MachineClock<'_> {
     fn now(&mut self) -> Duration {
-        self.0.elapsed()
+        self.began.elapsed()
     }
 
     fn pause(&mut self, time: Duration) {
-        sync::pause(time);
+        let end = Instant::now() + time;
+        let is_cancelled = || {
+            self.is_cancelled
+                .is_some_and(|flag| flag.load(Ordering::Relaxed))
+        };
+        while !is_cancelled()
+            && let Some(left) = end.checked_duration_since(Instant::now())
+            && !left.is_zero()
+        {
+            sync::pause(left.min(PAUSE_MAX));
+        }
     }
 }
 

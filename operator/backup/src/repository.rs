@@ -15,7 +15,9 @@ use crate::files::{
     DRAFT_ENDING, Lock, OnPiece, TemporaryFile, copy_hashed, create_folder, lock, parent,
     sync_folder, write_whole,
 };
-use crate::manifest::{MARKER_FILE, Manifest, is_hash, is_id, marker_text, order_of, parse_marker};
+use crate::manifest::{
+    MARKER_FILE, Manifest, is_hash, is_id, marker_text, order_of, parse_marker, time_of,
+};
 use crate::sink::{Sink, SourceFile, Stored};
 use crate::source::{Listing, UnreadableBackup};
 
@@ -325,35 +327,35 @@ impl Sink for RepositorySink {
         // The name of an object of an interrupted run may not be durable yet, so its folder is
         // synced in any case.
         self.object_folder(&object)?;
-        if self.has_object(&content.sha256, content.bytes) {
-            return Ok(Stored {
-                content,
-                is_new: false,
-                new_bytes: 0,
-            });
-        }
+        // An object that is there is replaced too: nobody knows whether its bytes are still those
+        // of its name, and these are.
+        let is_new = !self.has_object(&content.sha256, content.bytes);
         temporary.keep_as(&object)?;
         Ok(Stored {
-            is_new: true,
-            new_bytes: content.bytes,
+            is_new,
+            new_bytes: if is_new { content.bytes } else { 0 },
             content,
         })
     }
 
     fn free_id(&self, base: &str) -> Result<String, BackupError> {
+        // A clock that was set back must not make this backup older than the one before.
+        let newest = self.repository.ids()?.pop();
+        let base = match &newest {
+            Some(newest) if order_of(newest) > order_of(base) => time_of(newest),
+            _ => base,
+        };
         let mut id = base.to_owned();
         let mut next = 2u64;
-        loop {
-            let path = self.repository.manifest(&id);
-            let exists = path
-                .try_exists()
-                .map_err(BackupError::io("look for", &path))?;
-            if !exists {
-                return Ok(id);
-            }
+        let is_taken = |id: &str| {
+            let newest = newest.as_deref();
+            newest.is_some_and(|newest| order_of(newest) >= order_of(id))
+        };
+        while is_taken(&id) {
             id = format!("{base}-{next}");
             next += 1;
         }
+        Ok(id)
     }
 
     fn finish(self: Box<Self>, manifest: &Manifest) -> Result<(), BackupError> {

@@ -9,6 +9,9 @@
 //! A directory whose restore was interrupted has no format file and has files, so the store refuses
 //! to open it; and a second restore refuses it with the advice to delete it.
 //!
+//! A restored directory is another store than the one that was copied, which may go on: it gets an
+//! id of its own, so that the backups of both never meet in one repository.
+//!
 //! Left out: extra files are restored under their names, `extra/…`, and the caller moves them to
 //! their places.
 
@@ -17,7 +20,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use orrery_storage::{FORMAT, FORMAT_FILE};
+use orrery_storage::{FORMAT, FORMAT_FILE, format_of_new_store};
 
 use crate::archive::Archive;
 use crate::create::EXTRA_FOLDER;
@@ -289,7 +292,7 @@ impl<'a> Target<'a> {
             let error = io::Error::new(ErrorKind::NotFound, "the backup has no such file");
             return Err(BackupError::io("write", &path)(error));
         };
-        write_whole(&path, &text)?;
+        write_whole(&path, &format_of_new_store(&text))?;
         let marker = self.root.join(UNFINISHED_FILE);
         std::fs::remove_file(&marker).map_err(BackupError::io("remove", &marker))?;
         sync_folder(&self.root).map_err(BackupError::io("sync", &self.root))

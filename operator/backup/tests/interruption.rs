@@ -114,39 +114,82 @@ fn a_cancelled_backup_leaves_a_usable_repository_and_no_links() {
     check_restore(&repository, None);
 }
 
-#[cfg(target_os = "linux")]
+/// A link that another user lays at the name of a temporary file is not followed.
+#[cfg(unix)]
 #[test]
-fn a_full_target_is_named_and_the_repository_stays_usable() {
+fn a_link_in_the_place_of_a_temporary_file_is_not_followed() {
     let dir = tempfile::tempdir().unwrap();
-    let repository = dir.path().join("backups");
+    let victim = dir.path().join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let (repository, file) = (dir.path().join("backups"), dir.path().join("whole.tar.zst"));
     let store = open(&dir.path().join("data"));
     write(&store, 1, 300);
-    // The next temporary files are written to a device that is always full.
-    let mut fill = |progress: &Progress| {
+    std::os::unix::fs::symlink(&victim, dir.path().join("whole.tar.zst.new")).unwrap();
+    let mut lay = |_: &Progress| {
         for number in 0..100 {
             let name = format!("objects/tmp-{}-{number}", std::process::id());
-            if progress.files_done >= 2 {
-                // A name that exists is one that is being written.
-                let _ = std::os::unix::fs::symlink("/dev/full", repository.join(name));
-            }
+            // A name that exists is one that is being written.
+            let _ = std::os::unix::fs::symlink(&victim, repository.join(name));
         }
     };
     let options = CreateOptions::new(START_MS, "1.2.3");
-    let refused = create(&store, &repository, &options, &mut fill)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        refused.contains("cannot write") && refused.contains("free space there"),
-        "{refused}"
-    );
-    assert!(
-        refused.contains(&*repository.to_string_lossy()),
-        "{refused}"
-    );
-    assert!(list(&repository).unwrap().backups.is_empty());
-    backup(&store, &repository, START_MS);
-    assert_eq!(temporary_files(&repository), 0);
+    create(&store, &repository, &options, &mut lay).unwrap();
+    create(&store, &file, &options, &mut |_| {}).unwrap();
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
     check_restore(&repository, None);
+    check_restore(&file, None);
+    assert!(!file.symlink_metadata().unwrap().is_symlink());
+}
+
+/// A damaged object is written anew by the next backup that reads its file, or that misses it.
+#[test]
+fn a_damaged_object_is_replaced_by_the_next_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let repository = dir.path().join("backups");
+    let store = open(&dir.path().join("data"));
+    write(&store, 1, 10);
+    backup(&store, &repository, START_MS);
+    for object in files_below(&repository.join("objects")) {
+        let mut bytes = std::fs::read(&object).unwrap();
+        if let Some(byte) = bytes.first_mut() {
+            *byte ^= 1;
+        }
+        std::fs::write(&object, bytes).unwrap();
+    }
+    // Files that change are read anyway; a table that is the same is read if its object is gone.
+    backup(&store, &repository, START_MS + MINUTE_MS);
+    let verified = verify(&repository, None, &mut |_| {}).unwrap();
+    for problem in &verified.problems {
+        let tables = problem.needed_by.values().flatten();
+        assert!(
+            tables.clone().all(|file| file.contains("/tables/")),
+            "{problem:?}"
+        );
+        std::fs::remove_file(&problem.path).unwrap();
+    }
+    backup(&store, &repository, START_MS + 2 * MINUTE_MS);
+    let verified = verify(&repository, None, &mut |_| {}).unwrap();
+    assert_eq!(verified.restorable.len(), 3, "{:?}", verified.problems);
+}
+
+/// A clock that is set back gives no backup that is older than the one before.
+#[test]
+fn the_last_backup_is_the_newest_whatever_the_clock_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let repository = dir.path().join("backups");
+    let store = open(&dir.path().join("data"));
+    let mut ids = Vec::new();
+    for (commits, now_ms) in [(1, START_MS + MINUTE_MS), (2, START_MS), (3, START_MS)] {
+        write(&store, 1, commits);
+        ids.push(backup(&store, &repository, now_ms).id);
+    }
+    let listed: Vec<String> = manifests(&repository)
+        .into_iter()
+        .map(|one| one.id)
+        .collect();
+    assert_eq!(listed, ids);
+    let newest = check_restore(&repository, None).manifest;
+    assert_eq!(newest.heads.values().copied().collect::<Vec<_>>(), [6]);
 }
 
 #[test]

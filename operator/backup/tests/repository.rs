@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use orrery_backup::{CreateOptions, ExtraFile, Progress, Retention, create, prune, verify};
+use orrery_backup::{
+    BackupError, CreateOptions, ExtraFile, Progress, Retention, create, prune, verify,
+};
 use orrery_model::json::Json;
 use orrery_model::object;
 use orrery_test_wait::wait_for;
@@ -232,7 +234,7 @@ fn a_backup_has_what_the_caller_adds_and_backups_of_one_second_have_different_id
 }
 
 #[test]
-fn a_restored_store_can_be_backed_up_into_the_same_repository() {
+fn a_restored_store_has_a_repository_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let repository = dir.path().join("backups");
     let store = open(&dir.path().join("data"));
@@ -240,12 +242,18 @@ fn a_restored_store_can_be_backed_up_into_the_same_repository() {
     backup(&store, &repository, START_MS);
     let target = dir.path().join("restored");
     orrery_backup::restore(&repository, None, &target, &mut |_| {}).unwrap();
+    // The original may go on: the backups of both in one repository could not be told apart.
     let store = open(&target);
     write(&store, 1, 300);
-    backup(&store, &repository, START_MS + MINUTE_MS);
-    for manifest in manifests(&repository) {
-        check_restore(&repository, Some(&manifest.id));
-    }
+    let options = CreateOptions::new(START_MS + MINUTE_MS, "1.2.3");
+    let refused = create(&store, &repository, &options, &mut |_| {}).unwrap_err();
+    assert!(
+        matches!(refused, BackupError::OtherStore { .. }),
+        "{refused}"
+    );
+    let own = dir.path().join("own");
+    backup(&store, &own, START_MS + MINUTE_MS);
+    check_restore(&own, None);
 }
 
 #[cfg(unix)]

@@ -5,13 +5,15 @@
 //! any other directory is opened here. Folders with backups are read and pruned here. Results go to
 //! standard output, the progress to standard error if that is a terminal.
 
-use crate::command::{BackupAction, BackupArguments, CreateArguments, RestoreArguments};
+use crate::command::{
+    BackupAction, BackupArguments, CreateArguments, ManagementArguments, RestoreArguments,
+};
 use crate::management::{ask, print};
 use crate::repair;
 use orrery_admin::{about, backup_json, is_inside};
 use orrery_backup::{
-    BackupError, CreateOptions, Fault, Listing, Manifest, Progress, Pruned, Retention, Verified,
-    create, list, prune, restore, verify,
+    BackupError, CreateOptions, Fault, Listing, Manifest, Progress, Pruned, Retention,
+    UNFINISHED_FILE, Verified, create, list, prune, restore, verify,
 };
 use orrery_model::Json;
 use orrery_model::world::World;
@@ -23,7 +25,7 @@ use orrery_tools::manage::{ManageError, text};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 /// The time between two looks at a backup of a server.
@@ -63,8 +65,8 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
             keep_days,
         } => {
             let retention = Retention {
-                keep_last: *keep_last,
-                keep_within_ms: keep_days.saturating_mul(DAY_MS),
+                keep_last: keep_last.map_or(1, |number| number as usize),
+                keep_within_ms: keep_days.unwrap_or(0).saturating_mul(DAY_MS),
                 now_ms: SystemWorld::new().now_ms(),
             };
             let pruned = prune(path, &retention).map_err(failure)?;
@@ -77,9 +79,9 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
 fn run_create(arguments: &CreateArguments) -> Result<(), Failure> {
     let directory = data_dir::locate(arguments.management.data_dir.as_deref(), SERVER)?;
     let folder = store_folder(&directory);
-    let made = match arguments.online || is_in_use(&folder) {
-        true => of_server(arguments)?,
-        false => of_directory(arguments, &folder)?,
+    let made = match server_of(arguments.online, &arguments.management, &folder) {
+        Some(server) => of_server(arguments, &server)?,
+        None => of_directory(arguments, &folder)?,
     };
     if arguments.management.json {
         print(&format!("{made:#}\n"))?;
@@ -92,42 +94,115 @@ fn run_create(arguments: &CreateArguments) -> Result<(), Failure> {
     }
 }
 
-/// Returns true if another process uses a store.
-pub(crate) fn is_in_use(folder: &Path) -> bool {
-    folder.is_dir() && matches!(LocalStore::examine(folder), Err(StoreError::Locked { .. }))
+/// The reason to ask a server.
+pub(crate) enum ServerOf {
+    /// The options say so.
+    Options,
+    /// A process uses the data directory, with this id if it is known.
+    Directory(Option<u32>),
 }
 
-/// Has a server make a backup, and waits for the end.
-fn of_server(arguments: &CreateArguments) -> Result<Value, Failure> {
-    const PATH: &str = "/backups";
-    let target = absolute(&arguments.target)?;
-    let body = json!({ "target": target, "bytesPerSecond": arguments.bytes_per_second });
-    let mut line = ProgressLine::new("copying");
-    ask(&arguments.management, async |manager| {
-        manager.ask("POST", PATH, Some(&body)).await?;
-        loop {
-            let made = manager.ask("GET", PATH, None).await?;
-            if made["status"] != "running" {
-                line.end();
-                return Ok::<Value, ManageError>(made);
+/// Returns the reason to ask a server: the options name one, or a process uses the data directory.
+pub(crate) fn server_of(
+    is_online: bool,
+    management: &ManagementArguments,
+    folder: &Path,
+) -> Option<ServerOf> {
+    if is_online || management.admin_endpoint.is_some() {
+        return Some(ServerOf::Options);
+    }
+    let examined = folder.is_dir().then(|| LocalStore::examine(folder));
+    match examined {
+        Some(Err(StoreError::Locked { holder, .. })) => Some(ServerOf::Directory(holder)),
+        _ => None,
+    }
+}
+
+impl ServerOf {
+    /// Adds to a failure why a server was asked.
+    pub(crate) fn explained(&self, failure: Failure) -> Failure {
+        match (self, failure) {
+            (ServerOf::Directory(holder), Failure::Failed(message)) => {
+                let process = match holder {
+                    Some(id) => format!("process {id}"),
+                    None => "another process".to_owned(),
+                };
+                Failure::Failed(format!("{message}; {process} uses the data directory"))
             }
-            let count = |name: &str| made[name].as_u64().unwrap_or(0);
-            line.show(count("bytesDone"), count("bytes"));
-            tokio::time::sleep(LOOK_PAUSE).await;
+            (_, failure) => failure,
+        }
+    }
+}
+
+/// Starts a job of a server and waits for its end. A Ctrl-C cancels the job. `look` hears of each
+/// answer.
+pub(crate) fn run_job(
+    management: &ManagementArguments,
+    path: &str,
+    body: &Value,
+    mut look: impl FnMut(&Value),
+) -> Result<Value, Failure> {
+    ask(management, async |manager| {
+        let started = manager.ask("POST", path, Some(body)).await?;
+        let mut is_cancelled = false;
+        loop {
+            let job = manager.ask("GET", path, None).await?;
+            if job["beganMilliseconds"] != started["beganMilliseconds"] {
+                let other = "another one has begun since; its result is not that of this command";
+                return Err(ManageError::Failed(other.to_owned()));
+            }
+            look(&job);
+            if job["status"] != "running" {
+                return Ok(job);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_PAUSE) => {}
+                _ = tokio::signal::ctrl_c(), if !is_cancelled => {
+                    is_cancelled = true;
+                    manager.ask("DELETE", path, None).await?;
+                }
+            }
         }
     })
 }
 
-/// Returns the path as the server, on this machine, sees it.
+/// Has a server make a backup, and waits for the end.
+fn of_server(arguments: &CreateArguments, server: &ServerOf) -> Result<Value, Failure> {
+    let mut body = json!({ "target": absolute(&arguments.target)? });
+    if let Some(rate) = arguments.bytes_per_second {
+        body["bytesPerSecond"] = rate.into();
+    }
+    let mut line = ProgressLine::new("copying");
+    let made = run_job(&arguments.management, "/backups", &body, |job| {
+        let count = |name: &str| job[name].as_u64().unwrap_or(0);
+        line.show(count("bytesDone"), count("bytes"));
+    });
+    line.end();
+    made.map_err(|failure| server.explained(failure))
+}
+
+/// Returns the path as the server, on this machine, sees it: absolute and without `..`.
 fn absolute(path: &Path) -> Result<String, Failure> {
-    let absolute = std::path::absolute(path)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    let refused = |reason: &str| Failure::Usage(format!("{}: {reason}", path.display()));
+    let mut absolute = std::path::absolute(path).map_err(|error| refused(&error.to_string()))?;
+    if absolute
+        .components()
+        .any(|part| part == Component::ParentDir)
+    {
+        let folder = absolute
+            .parent()
+            .and_then(|parent| parent.canonicalize().ok());
+        let name = absolute.file_name();
+        absolute = match (folder, name) {
+            (Some(folder), Some(name)) => folder.join(name),
+            _ => return Err(refused("name the target without '..'")),
+        };
+    }
     match absolute.to_str() {
         Some(text) => Ok(text.to_owned()),
-        None => Err(Failure::Usage(format!(
-            "{}: the path is not in UTF-8, which the management API needs",
-            path.display()
-        ))),
+        None => Err(refused(
+            "the path is not in UTF-8, which the management API needs",
+        )),
     }
 }
 
@@ -144,7 +219,7 @@ fn of_directory(arguments: &CreateArguments, folder: &Path) -> Result<Value, Fai
     let engine = repair::open(folder, false)?;
     let options = CreateOptions {
         about: about(&engine),
-        bytes_per_second: arguments.bytes_per_second,
+        bytes_per_second: arguments.bytes_per_second.unwrap_or(0),
         ..CreateOptions::new(SystemWorld::new().now_ms(), env!("CARGO_PKG_VERSION"))
     };
     let made = with_progress("copying", |on_progress| {
@@ -187,21 +262,28 @@ pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
 
 /// Refuses a data directory with something in it.
 fn refuse_used(directory: &Path) -> Result<(), Failure> {
-    let mut entries = match std::fs::read_dir(directory) {
+    let place = directory.display();
+    if store_folder(directory).join(UNFINISHED_FILE).exists() {
+        return Err(Failure::Data(format!(
+            "an earlier restore into {place} did not finish: delete the directory, and restore again"
+        )));
+    }
+    let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => {
-            let message = format!("cannot list {}: {error}", directory.display());
-            return Err(Failure::Data(message));
-        }
+        Err(error) => return Err(Failure::Data(format!("cannot list {place}: {error}"))),
     };
-    match entries.next() {
-        None => Ok(()),
-        Some(_) => Err(Failure::Data(format!(
-            "the directory {} is not empty: a backup is restored into a new directory",
-            directory.display()
-        ))),
+    for entry in entries {
+        let entry =
+            entry.map_err(|error| Failure::Data(format!("cannot list {place}: {error}")))?;
+        // A new file system has this folder.
+        if entry.file_name() != "lost+found" {
+            return Err(Failure::Data(format!(
+                "the directory {place} is not empty: a backup is restored into a new directory"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// A line of progress on standard error, if that is a terminal.
@@ -288,9 +370,14 @@ fn contents(manifest: &Manifest) -> String {
         .iter()
         .filter_map(|container| container.get("items").and_then(Json::as_i64));
     let items: i64 = items.sum();
+    let damaged = manifest.about.get("damagedBlocks").and_then(Json::as_i64);
+    let damaged = match damaged {
+        None | Some(0) => String::new(),
+        Some(blocks) => format!(", {blocks} damaged blocks"),
+    };
     match containers.len() {
-        1 => format!("1 container with {items} items"),
-        many => format!("{many} containers with {items} items"),
+        1 => format!("1 container with {items} items{damaged}"),
+        many => format!("{many} containers with {items} items{damaged}"),
     }
 }
 
@@ -335,6 +422,12 @@ fn verified_text(verified: &Verified) -> String {
         for (id, files) in &problem.needed_by {
             let _ = writeln!(text, "  needed by {id} for {}", files.join(", "));
         }
+    }
+    if !verified.problems.is_empty() {
+        text.push_str(
+            "The next backup writes files of these contents anew that are deleted now, as far as the \
+             data has them.\n",
+        );
     }
     for one in &verified.unreadable {
         let _ = writeln!(text, "{}: {}", one.id, one.error);

@@ -12,6 +12,7 @@
 mod rebuild;
 
 use crate::command::RepairArguments;
+use crate::management::print;
 use crate::script_host;
 use orrery_engine::{ClockRepair, Engine, EngineOptions, LostWrites};
 use orrery_script::PoolOptions;
@@ -19,7 +20,7 @@ use orrery_server::engine::{open_on, store_folder};
 use orrery_server::{Failure, SystemWorld, data_dir, private_file};
 use orrery_storage::{LocalOptions, LocalStore, Loss, Store};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,8 +132,9 @@ fn report_tables(directory: &Path) -> Result<(), Failure> {
     }
     print(&format!("Damaged blocks:\n{text}"))?;
     Err(Failure::Data(format!(
-        "the partitions named above are read-only. Restore a backup of {}, or start the server, \
-         copy the\nitems that can be read to a new container, and delete the damaged one",
+        "the partitions named above are read-only. Make anew what follows from their items:\n  \
+         orrery repair --data-dir {0} --rebuild-index\nor restore a backup of {0}, or start the \
+         server, copy the items that can be read to a\nnew container, and delete the damaged one",
         directory.display()
     )))
 }
@@ -242,10 +244,4 @@ fn report(loss: &Loss, writes: &[LostWrites]) -> String {
         }
     }
     text
-}
-
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
 }

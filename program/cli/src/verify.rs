@@ -4,27 +4,23 @@
 //! The list goes to standard output, as a text or as JSON; the progress goes to standard error if
 //! that is a terminal. The exit code tells whether something was found.
 
-use crate::backup::is_in_use;
+use crate::backup::{ServerOf, run_job, server_of};
 use crate::command::VerifyArguments;
-use crate::management::{ask, print};
+use crate::management::print;
 use crate::repair;
 use orrery_admin::verification_json;
 use orrery_engine::request::Id;
-use orrery_engine::{Check, Engine, Finding, FindingPlace, Verification, VerifyProgress};
+use orrery_engine::{Check, Engine, Finding, FindingPlace, Verification};
 use orrery_model::Json;
 use orrery_server::data_dir::{self, SERVER};
 use orrery_server::engine::store_folder;
 use orrery_server::{Failure, private_file};
-use orrery_storage::LocalStore;
-use orrery_tools::manage::{ManageError, list_of, text};
+use orrery_storage::{FileFault, LocalStore};
+use orrery_tools::manage::{list_of, text};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// The time between two looks at a verification of a server.
-const LOOK_PAUSE: Duration = Duration::from_millis(200);
+use std::path::Path;
 
 /// Verifies the data that the arguments name.
 ///
@@ -34,10 +30,10 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     let directory = data_dir::locate(arguments.management.data_dir.as_deref(), SERVER)?;
     let folder = store_folder(&directory);
-    let is_online = arguments.online || is_in_use(&folder);
-    let found = match is_online {
-        true => of_server(arguments)?,
-        false => of_directory(arguments, &folder)?,
+    let server = server_of(arguments.online, &arguments.management, &folder);
+    let found = match &server {
+        Some(server) => of_server(arguments, server)?,
+        None => of_directory(arguments, &folder)?,
     };
     let text = match arguments.management.json {
         true => format!("{found:#}\n"),
@@ -46,7 +42,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     print(&text)?;
     match found["status"].as_str() {
         Some("done") if found["found"] == 0 => Ok(()),
-        Some("done") => Err(Failure::Data(advice(&found, is_online))),
+        Some("done") => Err(Failure::Data(advice(&found, server.is_some()))),
         Some("failed") => Err(Failure::Failed(self::text(&found, "failure").to_owned())),
         _ => Err(Failure::Failed("the verification was cancelled".to_owned())),
     }
@@ -66,41 +62,39 @@ fn of_directory(arguments: &VerifyArguments, folder: &Path) -> Result<Value, Fai
     }
     let faults = LocalStore::file_faults(folder);
     let faults = faults.map_err(|error| Failure::Data(error.to_string()))?;
-    if !faults.is_empty() {
-        return Ok(of_files(&faults));
+    let mut found = Verification {
+        is_complete: true,
+        ..Verification::default()
+    };
+    // A file that is not as written may lead to nothing: opening the data might lose its rest.
+    if faults.iter().all(|fault| fault.is_harmless) {
+        let engine = repair::open(folder, false)?;
+        repair::wait_for_check(&engine);
+        let only = (arguments.database.as_deref()).zip(arguments.container.as_deref());
+        found = verified(&engine, only)?;
+        repair::close(&engine)?;
     }
-    let engine = repair::open(folder, false)?;
-    repair::wait_for_check(&engine);
-    let only = (arguments.database.as_deref()).zip(arguments.container.as_deref());
-    let found = verified(&engine, only)?;
-    repair::close(&engine)?;
+    for fault in faults {
+        found.progress.findings += 1;
+        found.findings.push(finding_of(fault));
+    }
     Ok(value_of(&found))
 }
 
-/// Returns the result for files that are not as written. Rows are not read then: opening the data
-/// might lose what such a file leads to.
-fn of_files(faults: &[(PathBuf, String)]) -> Value {
-    let mut findings = Vec::new();
-    for (file, fault) in faults {
-        findings.push(Finding {
-            check: Check::File,
-            place: FindingPlace::Store,
-            key: file.display().to_string(),
-            item: None,
-            detail: fault.clone(),
-            can_be_rebuilt: false,
-        });
-    }
-    let found = Verification {
-        progress: VerifyProgress {
-            findings: findings.len() as u64,
-            ..VerifyProgress::default()
-        },
-        findings,
-        omitted: 0,
-        is_complete: true,
+/// Returns the finding for a file that is not as written.
+fn finding_of(fault: FileFault) -> Finding {
+    let detail = match fault.is_harmless {
+        true => format!("{}; the file is written anew by now", fault.detail),
+        false => fault.detail,
     };
-    value_of(&found)
+    Finding {
+        check: Check::File,
+        place: FindingPlace::Store,
+        key: fault.file.display().to_string(),
+        item: None,
+        detail,
+        can_be_rebuilt: fault.is_harmless,
+    }
 }
 
 /// Returns the JSON of a result.
@@ -150,7 +144,7 @@ pub(crate) fn verified(
 }
 
 /// Has a server verify its data, and waits for the end.
-fn of_server(arguments: &VerifyArguments) -> Result<Value, Failure> {
+fn of_server(arguments: &VerifyArguments, server: &ServerOf) -> Result<Value, Failure> {
     let mut body = json!({});
     for (name, value) in [
         ("database", arguments.database.clone().map(Value::from)),
@@ -164,17 +158,8 @@ fn of_server(arguments: &VerifyArguments) -> Result<Value, Failure> {
             body[name] = value;
         }
     }
-    ask(&arguments.management, async |manager| {
-        const PATH: &str = "/verification";
-        manager.ask("POST", PATH, Some(&body)).await?;
-        loop {
-            let found = manager.ask("GET", PATH, None).await?;
-            if found["status"] != "running" {
-                return Ok::<Value, ManageError>(found);
-            }
-            tokio::time::sleep(LOOK_PAUSE).await;
-        }
-    })
+    let found = run_job(&arguments.management, "/verification", &body, |_| {});
+    found.map_err(|failure| server.explained(failure))
 }
 
 /// Describes the result for a person.

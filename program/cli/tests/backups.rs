@@ -190,6 +190,8 @@ fn backups_are_listed_verified_pruned_and_restored_each_alone() {
     assert!(printed.contains("1 container with 3 items"), "{printed}");
     let printed = done(backup(&["prune", path(&backups), "--keep-last", "2"]));
     assert!(printed.contains(&text(&listed[0], "id")), "{printed}");
+    let (code, printed) = backup(&["prune", path(&backups)]);
+    assert_eq!(code, Some(2), "{printed}");
     done(backup(&["verify", path(&backups)]));
     let (code, printed) = backup(&["verify", path(&backups), "--backup", "none"]);
     assert_eq!(code, Some(2), "{printed}");

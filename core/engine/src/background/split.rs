@@ -341,9 +341,13 @@ impl Engine {
         for source in copy.sources() {
             source.set_phase(Phase::Serving);
         }
-        let targets = copy.targets().into_iter();
-        self.catalog()
-            .release_storage_ids(targets.map(|(storage_id, _)| storage_id));
+        // After the last round the commit of the catalog may have taken place, though its outcome
+        // is not known: the targets stay, and the next start destroys those that nothing uses.
+        if !copy.is_finished {
+            let targets = copy.targets().into_iter();
+            self.catalog()
+                .release_storage_ids(targets.map(|(storage_id, _)| storage_id));
+        }
         let now = self.world.now_ms();
         operation.update(|status| {
             status.stage = stage;

@@ -214,6 +214,13 @@ pub(crate) fn read_feed(key: &[u8]) -> Option<(u64, ItemNumber)> {
     Some((number(rest.get(..8)?)?, number(rest.get(12..)?)?))
 }
 
+/// Reads LSN and sequence number from the key of a change feed row.
+pub(crate) fn read_feed_place(key: &[u8]) -> Option<(u64, u32)> {
+    let rest = key.strip_prefix(&[FEED])?;
+    let sequence = u32::from_be_bytes(array(rest.get(8..12)?)?);
+    Some((number(rest.get(..8)?)?, sequence))
+}
+
 /// Returns the key of the counters row.
 pub(crate) fn counters() -> Vec<u8> {
     vec![COUNTERS]

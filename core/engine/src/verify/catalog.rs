@@ -5,6 +5,7 @@ use super::findings::{Check, Finding, FindingPlace, Findings, Watch};
 use crate::Engine;
 use crate::catalog::{Container, orphans, storage_ids};
 use crate::errors::storage_failure;
+use crate::operator::DamagedPartition;
 use crate::partition::keys::{self, CATALOG_PARTITION};
 use orrery_model::Result;
 use orrery_model::partition_key::Epk;
@@ -87,6 +88,7 @@ impl Engine {
             CATALOG_PARTITION => "of the catalog".to_owned(),
             _ => format!("of partition {id} of the store, a copy in a snapshot,"),
         };
+        let before = findings.count();
         let mut add = |check, key: &[u8], detail: String| {
             let key = key.iter().map(|byte| format!("{byte:02X}")).collect();
             findings.add(finding(check, FindingPlace::Store, key, detail));
@@ -105,7 +107,7 @@ impl Engine {
                             format!("a row {what} has an unknown key"),
                         );
                     }
-                    if !watch.read(1, (key.len() + value.len()) as u64, 0) {
+                    if !watch.read(1, (key.len() + value.len()) as u64, before) {
                         return;
                     }
                 }
@@ -116,10 +118,22 @@ impl Engine {
         }
     }
 
-    /// Adds the damaged blocks that the store knows.
-    pub(super) fn add_damaged_blocks(&self, findings: &mut Findings) {
+    /// Adds the damaged blocks that the store knows, of one container or of all data. A rebuild
+    /// mends those of partitions whose items can be read.
+    pub(super) fn add_damaged_blocks(&self, only: Option<&Container>, findings: &mut Findings) {
         for block in self.damaged_blocks() {
+            let is_of = |container: &Container| {
+                let of_container = |one: &DamagedPartition| {
+                    one.database == container.database_id() && one.container == container.id()
+                };
+                block.partitions.iter().any(of_container)
+            };
+            if only.is_some_and(|container| !is_of(container)) {
+                continue;
+            }
             let paths = block.partition_paths();
+            let can_be_rebuilt =
+                !paths.is_empty() && paths.iter().all(|path| findings.can_be_rebuilt(path));
             let partitions = match paths.is_empty() {
                 true => String::new(),
                 false => format!(" of {}", paths.join(", ")),
@@ -130,12 +144,10 @@ impl Engine {
                 block.fault,
                 block.contents.name()
             );
-            findings.add(finding(
-                Check::Block,
-                FindingPlace::Store,
-                block.file,
-                detail,
-            ));
+            findings.add(Finding {
+                can_be_rebuilt,
+                ..finding(Check::Block, FindingPlace::Store, block.file, detail)
+            });
         }
     }
 }

@@ -217,9 +217,23 @@ impl Findings {
         }
     }
 
+    /// Adds the failure of a read.
+    pub(super) fn add_failure(&mut self, place: FindingPlace, error: &Error) {
+        PartitionFindings::new(place, self).add_failure(&[], error);
+    }
+
     /// Counts findings without naming them.
     pub(super) fn omit(&mut self, count: u64) {
         self.omitted += count;
+    }
+
+    /// Returns true if every finding in a partition is one that a rebuild mends.
+    pub(super) fn can_be_rebuilt(&self, partition: &str) -> bool {
+        let of_partition = self
+            .kept
+            .iter()
+            .filter(|one| one.place.to_string() == partition);
+        of_partition.into_iter().all(|one| one.can_be_rebuilt)
     }
 
     /// Returns the number of findings.
@@ -308,9 +322,10 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Notes the place that is read from now on.
-    pub(super) fn place(&mut self, place: &FindingPlace) {
-        self.progress.place = place.clone();
+    /// Notes the partition that is read from now on, and how many are left with it.
+    pub(super) fn begin_partition(&mut self, place: FindingPlace, left: usize) {
+        self.progress.place = place;
+        self.progress.partitions = self.progress.partitions_done + left as u64;
     }
 
     /// Counts rows that were read. Returns false once the observer has ended the verification.
@@ -324,6 +339,13 @@ impl<'a> Watch<'a> {
             self.is_ended = !(self.ask)(&self.progress);
         }
         !self.is_ended
+    }
+
+    /// Counts the bytes of a row that was counted before. Returns false once the observer has ended
+    /// the verification.
+    pub(super) fn read_again(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let bytes = (key.len() + value.len()) as u64;
+        self.read(0, bytes, self.progress.findings)
     }
 
     /// Returns true once the observer has ended the verification.

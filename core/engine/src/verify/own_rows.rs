@@ -7,7 +7,6 @@ use crate::partition::key_sizes::{bound_of, large_of};
 use crate::partition::keys::{self, ItemNumber, PathNumber, RowKind};
 use crate::partition::row::Row;
 use crate::partition::{CommitChanges, Counters, Partition, entry_counts};
-use orrery_model::Result;
 use orrery_model::partition_key::Epk;
 use orrery_storage::{Head, Snapshot};
 use std::collections::{BTreeMap, HashMap};
@@ -34,14 +33,8 @@ pub(super) struct OwnRows {
 }
 
 impl OwnRows {
-    /// Reads what the items are compared with while they are read.
-    ///
-    /// # Errors
-    /// None of single rows, which are findings.
-    pub(super) fn new(
-        snapshot: &dyn Snapshot,
-        found: &mut PartitionFindings<'_>,
-    ) -> Result<OwnRows> {
+    /// Reads the rows with which the items are compared while they are read.
+    pub(super) fn new(snapshot: &dyn Snapshot, found: &mut PartitionFindings<'_>) -> OwnRows {
         let mut kept = |key: Vec<u8>, error| found.add_failure(&key, &error);
         let large = large_of(snapshot).unwrap_or_else(|error| {
             kept(keys::key_sizes().0, error);
@@ -55,7 +48,7 @@ impl OwnRows {
             kept(keys::versions_floor(), error);
             None
         });
-        Ok(OwnRows {
+        OwnRows {
             expected: Counters::default(),
             entries: HashMap::new(),
             highest_number: None,
@@ -68,7 +61,7 @@ impl OwnRows {
             prefix: keys::EpkPrefix::default(),
             largest_other: None,
             versions_floor,
-        })
+        }
     }
 
     /// Returns the LSN after which every version is kept, if versions are kept.

@@ -61,7 +61,7 @@ pub(super) fn check(
         generations: &generations,
         paths: &paths,
         sums: Fingerprints::new(),
-        own: OwnRows::new(snapshot, &mut found)?,
+        own: OwnRows::new(snapshot, &mut found),
         found,
         watch,
         findings_before: before,
@@ -163,7 +163,7 @@ impl Pass<'_, '_> {
             );
             self.found.add(Check::DifferentRow, &[], detail);
         }
-        let vectors = vectors::check(self.snapshot, &mut self.found);
+        let vectors = vectors::check(self.snapshot, &mut self.found, self.watch);
         if let Err(error) = vectors {
             self.found
                 .add_failure(&keys::approximate_states().0, &error);
@@ -182,12 +182,24 @@ impl Pass<'_, '_> {
                 let detail = format!("a {} row comes before a lower key", kind.name);
                 self.found.add(Check::Order, &key, detail);
             }
+            if let Some(fault) = self.feed_fault(previous.as_deref(), &key) {
+                self.found.add(Check::Feed, &key, fault);
+            }
             self.read_row(kind, &key, &value);
             if !self.count(&key, &value) {
                 return;
             }
             previous = Some(key);
         }
+    }
+
+    /// Returns the fault of a row of the change feed after `previous`: each place is that of one
+    /// item, but in the order of merged histories.
+    fn feed_fault(&self, previous: Option<&[u8]>, key: &[u8]) -> Option<String> {
+        let (lsn, sequence) = keys::read_feed_place(key)?;
+        let is_same = previous.and_then(keys::read_feed_place) == Some((lsn, sequence));
+        let fault = || format!("two items have the place {lsn}, {sequence} of the change feed");
+        (is_same && lsn > self.partition.mixed_until).then(fault)
     }
 
     fn read_row(&mut self, kind: &RowKind, key: &Bytes, value: &Bytes) {
@@ -306,7 +318,7 @@ impl Pass<'_, '_> {
             found,
             ..
         } = self;
-        let read = versions::read(*snapshot, floor, found, |side, item, key, value| {
+        let read = versions::read(*snapshot, floor, Some(found), |side, item, key, value| {
             sums.add(side, item, key, value);
         });
         if let Err(error) = read {
@@ -341,6 +353,9 @@ impl Pass<'_, '_> {
         for (kind, range) in RowKind::all().filter(|(kind, _)| kind.follows_from_item()) {
             for row in scan(self.snapshot, &range, Direction::Forward) {
                 let (key, value) = row?;
+                if !self.watch.read_again(&key, &value) {
+                    return Ok(());
+                }
                 let Some(item) = kind.item(&key, &value).filter(|item| buckets.has(*item)) else {
                     continue;
                 };
@@ -360,16 +375,11 @@ impl Pass<'_, '_> {
                 ids.insert(number, id);
             }
         }
-        versions::read(
-            self.snapshot,
-            floor,
-            &mut self.found,
-            |side, item, key, value| {
-                if buckets.has(item) {
-                    rows.add(side, item, key, value);
-                }
-            },
-        )
+        versions::read(self.snapshot, floor, None, |side, item, key, value| {
+            if buckets.has(item) {
+                rows.add(side, item, key, value);
+            }
+        })
     }
 
     fn name_difference(

@@ -38,24 +38,27 @@ impl Engine {
     pub fn rebuild_partition(&self, container: &Container, range_id: u32) -> Result<(u64, u32)> {
         let source = container.partition_by_id(range_id)?;
         let storage_ids = self.catalog().new_storage_ids(1)?;
-        let mut items = 0;
+        let mut copied = None;
         let replaced = self.catalog().replace_blocked(container, &source, || {
             let target = self.rebuilt(container, &source, storage_ids[0])?;
-            items = target.counters.items;
+            copied = Some(target.counters.items);
             Ok(Successors {
                 partitions: vec![(storage_ids[0], source.range.clone())],
                 mixed_until: source.mixed_until,
             })
         });
-        match replaced {
-            Ok(new_ids) => match new_ids.first() {
+        match (replaced, copied) {
+            (Ok(new_ids), Some(items)) => match new_ids.first() {
                 Some(id) => Ok((items, *id)),
                 None => Err(Error::internal("a rebuilt partition has no range")),
             },
-            Err(error) => {
+            (Ok(_), None) => Err(Error::internal("a partition was replaced without a copy")),
+            (Err(error), None) => {
                 self.catalog().release_storage_ids(storage_ids);
                 Err(error)
             }
+            // The commit of the catalog may have taken place: the next start decides what goes.
+            (Err(error), Some(_)) => Err(error),
         }
     }
 

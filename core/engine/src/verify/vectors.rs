@@ -1,7 +1,7 @@
 //! The check of quantised vectors and their graphs: each vector has a code, or a mark, or is not
 //! reached yet; each code is that of a vector, or of a marked one; each list is that of a code.
 
-use super::findings::{Check, PartitionFindings};
+use super::findings::{Check, PartitionFindings, Watch};
 use crate::errors::{damaged, storage_failure};
 use crate::index::approximate::{
     ApproximateState, ChangeMark, Progress, VectorCode, read_quantiser,
@@ -17,7 +17,11 @@ use std::collections::HashSet;
 ///
 /// # Errors
 /// 500 if the store cannot be read or a row is damaged.
-pub(super) fn check(snapshot: &dyn Snapshot, found: &mut PartitionFindings<'_>) -> Result<()> {
+pub(super) fn check(
+    snapshot: &dyn Snapshot,
+    found: &mut PartitionFindings<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<()> {
     let mut paths = HashSet::new();
     for row in scan(snapshot, &keys::approximate_states(), Direction::Forward) {
         let (key, value) = row?;
@@ -26,7 +30,7 @@ pub(super) fn check(snapshot: &dyn Snapshot, found: &mut PartitionFindings<'_>) 
         paths.insert(path);
         // The rows of an index that is no longer wanted are on their way out.
         if state.progress != Progress::Removing {
-            Index::read(snapshot, path, state)?.check(found)?;
+            Index::read(snapshot, path, state)?.check(found, watch)?;
         }
     }
     // Rows of an index without a state: the first row of each index is looked at.
@@ -82,16 +86,23 @@ impl<'a> Index<'a> {
         })
     }
 
-    fn check(mut self, found: &mut PartitionFindings<'_>) -> Result<()> {
-        self.check_codes(found)?;
-        self.check_vectors(found)?;
-        self.check_lists(found)
+    fn check(mut self, found: &mut PartitionFindings<'_>, watch: &mut Watch<'_>) -> Result<()> {
+        self.check_codes(found, watch)?;
+        self.check_vectors(found, watch)?;
+        self.check_lists(found, watch)
     }
 
     /// Checks that each code is that of a vector.
-    fn check_codes(&mut self, found: &mut PartitionFindings<'_>) -> Result<()> {
+    fn check_codes(
+        &mut self,
+        found: &mut PartitionFindings<'_>,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
         for row in scan(self.snapshot, &keys::codes(self.path), Direction::Forward) {
             let (key, value) = row?;
+            if !watch.read_again(&key, &value) {
+                return Ok(());
+            }
             let number = keys::read_vector_number(&key).ok_or_else(|| damaged("a code"))?;
             let code = VectorCode::read(&value, self.code_bytes)?;
             let vector = keys::vector(self.path, code.epk_prefix, number);
@@ -110,13 +121,20 @@ impl<'a> Index<'a> {
     }
 
     /// Checks that each vector that the task has reached has a code.
-    fn check_vectors(&self, found: &mut PartitionFindings<'_>) -> Result<()> {
+    fn check_vectors(
+        &self,
+        found: &mut PartitionFindings<'_>,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
         for row in scan(
             self.snapshot,
             &keys::vectors(self.path, None),
             Direction::Forward,
         ) {
-            let (key, _) = row?;
+            let (key, value) = row?;
+            if !watch.read_again(&key, &value) {
+                return Ok(());
+            }
             let place = keys::read_vector(&key).ok_or_else(|| damaged("a vector"))?;
             let is_known = !self.is_reached(place)
                 || self.marked.contains(&place.1)
@@ -138,13 +156,16 @@ impl<'a> Index<'a> {
 
     /// Checks that each list of neighbours is that of an item with a code, or of an entry. A list
     /// may name items that are gone: a search passes over them.
-    fn check_lists(&self, found: &mut PartitionFindings<'_>) -> Result<()> {
+    fn check_lists(&self, found: &mut PartitionFindings<'_>, watch: &mut Watch<'_>) -> Result<()> {
         for row in scan(
             self.snapshot,
             &keys::all_neighbours(self.path),
             Direction::Forward,
         ) {
             let (key, value) = row?;
+            if !watch.read_again(&key, &value) {
+                return Ok(());
+            }
             read_list(&value).ok_or_else(|| damaged("a list of neighbours"))?;
             let is_of_entry = key.starts_with(&keys::neighbours(self.path, ENTRY));
             let number = keys::read_vector_number(&key).unwrap_or(ENTRY);

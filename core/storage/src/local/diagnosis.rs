@@ -25,6 +25,17 @@ use super::directory::{RESTORE_ADVICE, format_fault};
 use super::high_water::HighWater;
 use crate::error::StoreError;
 
+/// A file that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFault {
+    /// The file.
+    pub file: PathBuf,
+    /// The fault.
+    pub detail: String,
+    /// The next opening of the store mends the fault, and nothing is lost.
+    pub is_harmless: bool,
+}
+
 /// A damaged file and its fault.
 type Finding = (PathBuf, String);
 
@@ -62,11 +73,24 @@ fn find(store: &Path) -> Option<Finding> {
 
 /// Returns the files of a data directory that are not as written, journals and the blocks of tables
 /// left out.
-pub(super) fn faults(root: &Path, store: &Path, high_water: &Path) -> Vec<Finding> {
-    let mut faults: Vec<Finding> = format_fault(root).into_iter().collect();
-    let of_high_water = HighWater::fault(high_water);
-    faults.extend(of_high_water.map(|fault| (high_water.to_owned(), fault)));
-    faults.extend(faults_of_store(store, false));
+pub(super) fn faults(root: &Path, store: &Path, high_water: &Path) -> Vec<FileFault> {
+    let mut faults = Vec::new();
+    let mut add = |(file, detail): Finding, is_harmless| {
+        faults.push(FileFault {
+            file,
+            detail,
+            is_harmless,
+        });
+    };
+    if let Some(finding) = format_fault(root) {
+        add(finding, false);
+    }
+    if let Some((fault, is_harmless)) = HighWater::fault(high_water) {
+        add((high_water.to_owned(), fault), is_harmless);
+    }
+    for finding in faults_of_store(store, false) {
+        add(finding, false);
+    }
     faults
 }
 

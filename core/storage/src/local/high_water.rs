@@ -76,25 +76,28 @@ impl HighWater {
         })
     }
 
-    /// Returns the fault of a file whose content is not whole. One record of the two is enough to
-    /// open a store.
-    pub(super) fn fault(path: &Path) -> Option<String> {
+    /// Returns the fault of a file whose content is not whole, and true with it if the next opening
+    /// of the store mends it: one record of the two is enough.
+    pub(super) fn fault(path: &Path) -> Option<(String, bool)> {
         let bytes = match std::fs::read(path) {
             Ok(bytes) => bytes,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Some((error.to_string(), false)),
         };
         let readable = [0, SLOT_STRIDE].map(|start| decode_at(&bytes, start).is_some());
-        if readable != [true, true] {
-            let one = readable.iter().any(|is_readable| *is_readable);
-            return Some(match one {
-                true => "one of its two records cannot be read; the other one is whole".to_owned(),
-                false => "neither of its two records can be read".to_owned(),
-            });
+        match readable {
+            [false, false] => {
+                return Some(("neither of its two records can be read".to_owned(), false));
+            }
+            [true, true] => {}
+            _ => {
+                let fault = "one of its two records cannot be read, and the other one is whole";
+                return Some((fault.to_owned(), true));
+            }
         }
         let gap = bytes.get(SLOT_BYTES..SLOT_STRIDE as usize);
         let is_whole = bytes.len() as u64 == SLOT_STRIDE + SLOT_BYTES as u64
             && gap.is_some_and(|gap| gap.iter().all(|byte| *byte == 0));
-        (!is_whole).then(|| "it has bytes beside its two records".to_owned())
+        (!is_whole).then(|| ("it has bytes beside its two records".to_owned(), true))
     }
 
     /// Opens the file, creates it if it is missing, and writes the mark to both slots, durably.

@@ -48,7 +48,7 @@ use orrery_model::metrics::HistogramSnapshot;
 use std::any::Any;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use self::committer::{Committer, Slot, Ticket};
@@ -62,6 +62,7 @@ use self::snapshot::LocalSnapshot;
 use self::space::{Accepted, SpaceWatch};
 use self::tables::{Tables, WriteTask};
 
+pub use self::diagnosis::FileFault;
 pub use self::directory::FORMAT;
 pub use self::repair::{Loss, LostCommit};
 use crate::checkpoint::Checkpoint;
@@ -213,7 +214,7 @@ impl LocalStore {
     ///
     /// # Errors
     /// When the directory does not exist, is in use, or was not created completely.
-    pub fn file_faults(path: impl AsRef<Path>) -> Result<Vec<(PathBuf, String)>, StoreError> {
+    pub fn file_faults(path: impl AsRef<Path>) -> Result<Vec<FileFault>, StoreError> {
         let directory = Directory::claim_existing(path.as_ref())?;
         directory.check_parts()?;
         Ok(diagnosis::faults(

@@ -81,12 +81,17 @@ pub(crate) enum BackupAction {
         /// Folder with backups
         #[arg(value_name = "BACKUPS")]
         path: PathBuf,
-        /// Number of the newest backups to keep
-        #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-        keep_last: usize,
-        /// Days whose backups are kept as well
-        #[arg(long, value_name = "DAYS", default_value_t = 0)]
-        keep_days: u64,
+        /// Number of the newest backups to keep, at least 1
+        #[arg(
+            long,
+            value_name = "NUMBER",
+            value_parser = clap::value_parser!(u64).range(1..),
+            required_unless_present = "keep_days"
+        )]
+        keep_last: Option<u64>,
+        /// Days whose backups are kept; with --keep-last both are
+        #[arg(long, value_name = "DAYS")]
+        keep_days: Option<u64>,
     },
 }
 
@@ -96,12 +101,14 @@ pub(crate) struct CreateArguments {
     /// Folder for backups, which is created if it is missing, or a new file that ends with .tar.zst
     #[arg(value_name = "TARGET")]
     pub(crate) target: PathBuf,
-    /// Ask a running server, even if the data directory of the options is not that of the server
+    /// Ask the server at the endpoint of the management API, whatever the data directory is; so does
+    /// --admin-endpoint
     #[arg(long)]
     pub(crate) online: bool,
-    /// Most bytes to copy in a second, 0 for no limit
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    pub(crate) bytes_per_second: u64,
+    /// Most bytes to copy in a second, 0 for no limit [default: 33554432 by a running server,
+    /// otherwise 0]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) bytes_per_second: Option<u64>,
     #[command(flatten)]
     pub(crate) management: ManagementArguments,
 }

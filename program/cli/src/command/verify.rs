@@ -15,7 +15,9 @@ Every block and every row is read. Items are compared with the rows that follow 
 directions: primary keys, index entries, unique keys, change feed, times to live, vectors, words of
 texts, counters; keys must be in order, partitions must cover the hash space, and each partition of
 the store must belong to a container. Each difference is listed with its partition, its key and its
-item. Nothing is changed; 'orrery repair --rebuild-index' mends what follows from the items.
+item. No row is changed; 'orrery repair --rebuild-index' mends what follows from the items. Without
+a server, the data is opened as by a start: an unfinished write at its end is cut, and damaged
+blocks are recorded. So run the command as the user of the server.
 
 A server that runs has the data directory to itself: its management API is asked then, which reads
 each partition as of one moment while requests go on. Blocks are checked by the server all the time;
@@ -30,7 +32,8 @@ Exit codes:
 /// Arguments of `orrery verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// Ask a running server, even if the data directory of the options is not that of the server
+    /// Ask the server at the endpoint of the management API, whatever the data directory is; so does
+    /// --admin-endpoint
     #[arg(long)]
     pub(crate) online: bool,
     /// Database of the only container to read

@@ -1,7 +1,8 @@
 //! `orrery repair --rebuild-index`: partitions whose rows are not those that follow from their
 //! items get these rows anew.
 
-use super::{close, open, print, wait_for_check};
+use super::{close, open, wait_for_check};
+use crate::management::print;
 use crate::verify::verified;
 use orrery_engine::request::Id;
 use orrery_engine::{Engine, FindingPlace, Verification};
@@ -27,29 +28,29 @@ pub(super) fn run(directory: &Path) -> Result<(), Failure> {
         return print("Every row is as it must be: nothing to rebuild.\n");
     }
     let mut text = String::new();
-    let mut failures = 0;
-    for place in places(&engine, &before) {
-        let (database, container, range_id) = &place;
-        let path = format!("dbs/{database}/colls/{container}/pkranges/{range_id}");
-        match rebuild(&engine, &place) {
-            Ok((items, new_id)) => {
-                let _ = writeln!(text, "  {path}: {items} items, now pkranges/{new_id}");
-            }
-            Err(reason) => {
-                failures += 1;
-                let _ = writeln!(text, "  {path}: not rebuilt: {reason}");
-            }
+    let mut found = before;
+    let mut tried: BTreeSet<Place> = BTreeSet::new();
+    // A verification names a part of many differences, so the next one may name further partitions.
+    loop {
+        let places = places(&engine, &found);
+        let new: Vec<Place> = places.difference(&tried).cloned().collect();
+        if new.is_empty() {
+            break;
         }
+        for place in new {
+            let _ = writeln!(text, "  {}", rebuild(&engine, &place));
+            tried.insert(place);
+        }
+        // The old rows go first, and with them the damaged blocks that hold them.
+        let destroyed = engine.destroy_deleted();
+        destroyed.map_err(|error| Failure::Data(format!("cannot remove the old rows: {error}")))?;
+        found = verified(&engine, None)?;
     }
-    // The old rows go before the second look, and with them the damaged blocks that hold them.
-    let destroyed = engine.destroy_deleted();
-    destroyed.map_err(|error| Failure::Data(format!("cannot remove the old rows: {error}")))?;
-    let after = verified(&engine, None)?;
     close(&engine)?;
     print(&format!("Rebuilt partitions:\n{text}"))?;
-    match (failures, after.progress.findings) {
-        (0, 0) => print("Every row is as it must be now.\n"),
-        (_, left) => Err(Failure::Data(format!(
+    match found.progress.findings {
+        0 => print("Every row is as it must be now.\n"),
+        left => Err(Failure::Data(format!(
             "{left} differences are left; 'orrery verify --data-dir {}' lists them. Restore a \
              backup for what follows from nothing else",
             directory.display()
@@ -82,12 +83,16 @@ fn places(engine: &Engine, found: &Verification) -> BTreeSet<Place> {
     places
 }
 
-fn rebuild(engine: &Engine, place: &Place) -> Result<(u64, u32), String> {
-    let (database, container, range_id) = place;
+/// Rebuilds a partition. Returns the result in words.
+fn rebuild(engine: &Engine, (database, container, range_id): &Place) -> String {
+    let path = format!("dbs/{database}/colls/{container}/pkranges/{range_id}");
     let container = engine.container(Id::Name(database), Id::Name(container));
     let rebuilt = container.and_then(|container| engine.rebuild_partition(&container, *range_id));
-    rebuilt.map_err(|error| match error.cause_chain() {
-        cause if cause.is_empty() => error.message().to_owned(),
-        cause => cause,
-    })
+    match rebuilt {
+        Ok((items, new_id)) => format!("{path}: {items} items, now pkranges/{new_id}"),
+        Err(error) => match error.cause_chain() {
+            cause if cause.is_empty() => format!("{path}: not rebuilt: {}", error.message()),
+            cause => format!("{path}: not rebuilt: {cause}"),
+        },
+    }
 }

@@ -54,6 +54,8 @@ pub(crate) struct PartitionCopy {
     merges: bool,
     /// Bytes of rows copied so far.
     pub copied_bytes: u64,
+    /// The last round is done: the commit of the catalog that follows may have taken place.
+    pub is_finished: bool,
 }
 
 /// A partition that is copied.
@@ -114,6 +116,7 @@ impl PartitionCopy {
             routing: Routing::new(&ranges, hashing != Hashing::V1),
             merges: sources.len() > 1,
             copied_bytes: 0,
+            is_finished: false,
         };
         for source in sources {
             source.start_change_capture()?;
@@ -206,7 +209,9 @@ impl PartitionCopy {
         for target in &mut self.targets {
             target.finish(lsn_min, next_number, &partition_rows);
         }
-        self.wait_durable()
+        self.wait_durable()?;
+        self.is_finished = true;
+        Ok(())
     }
 
     /// Returns the LSN up to which changes of the target stand in the order of several merged
