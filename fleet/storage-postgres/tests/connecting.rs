@@ -140,7 +140,7 @@ fn connections_from_before_serve_while_no_new_one_can_be_made() {
     drop(store.snapshot(P).unwrap());
     server.sql("UPDATE pg_database SET datallowconn = false WHERE datname = 'postgres'");
     // The connection of the snapshot before comes back some time after its end.
-    let held = wait_for("a connection", || store.snapshot(P), Result::is_ok).unwrap();
+    let held = wait_until("a connection", || store.snapshot(P));
     // A further snapshot needs a further connection.
     let other = PartitionId(P.0 + 1);
     let refused = store.snapshot(other).map(drop).expect_err("no connection");

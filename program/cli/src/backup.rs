@@ -265,7 +265,7 @@ fn refuse_used(directory: &Path) -> Result<(), Failure> {
     let place = directory.display();
     if store_folder(directory).join(UNFINISHED_FILE).exists() {
         return Err(Failure::Data(format!(
-            "an earlier restore into {place} did not finish: delete the directory, and restore again"
+            "an earlier restore into {place} did not finish: delete the directory and restore again"
         )));
     }
     let entries = match std::fs::read_dir(directory) {
@@ -425,8 +425,7 @@ fn verified_text(verified: &Verified) -> String {
     }
     if !verified.problems.is_empty() {
         text.push_str(
-            "The next backup writes files of these contents anew that are deleted now, as far as the \
-             data has them.\n",
+            "Delete these files: the next backup writes them anew, as far as the data has them.\n",
         );
     }
     for one in &verified.unreadable {

@@ -895,7 +895,7 @@ export interface Backup {
 export interface BackupStart {
   /** absolute path on the machine of the server: a folder with backups, which is created if it is missing, or a new file that ends with .tar.zst */
   readonly target: string;
-  /** most bytes to copy in a second; no limit if absent or 0 */
+  /** most bytes to copy in a second; 33554432 if absent, 0 for no limit */
   readonly bytesPerSecond?: number | undefined;
 }
 

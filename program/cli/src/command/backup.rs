@@ -101,8 +101,8 @@ pub(crate) struct CreateArguments {
     /// Folder for backups, which is created if it is missing, or a new file that ends with .tar.zst
     #[arg(value_name = "TARGET")]
     pub(crate) target: PathBuf,
-    /// Ask the server at the endpoint of the management API, whatever the data directory is; so does
-    /// --admin-endpoint
+    /// Ask the server at the endpoint of the management API, whatever the data directory is;
+    /// --admin-endpoint does so too
     #[arg(long)]
     pub(crate) online: bool,
     /// Most bytes to copy in a second, 0 for no limit [default: 33554432 by a running server,

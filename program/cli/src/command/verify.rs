@@ -32,8 +32,8 @@ Exit codes:
 /// Arguments of `orrery verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// Ask the server at the endpoint of the management API, whatever the data directory is; so does
-    /// --admin-endpoint
+    /// Ask the server at the endpoint of the management API, whatever the data directory is;
+    /// --admin-endpoint does so too
     #[arg(long)]
     pub(crate) online: bool,
     /// Database of the only container to read
