@@ -323,11 +323,7 @@ impl Engine {
     }
 
     fn fail(&self, operation: &Operation, copy: &PartitionCopy, error: &Error) {
-        let mut failure = error.cause_chain();
-        if failure.is_empty() {
-            failure = error.message().to_owned();
-        }
-        self.end(operation, copy, RangeChangeStage::Failed, Some(failure));
+        self.end(operation, copy, RangeChangeStage::Failed, Some(error));
     }
 
     /// Ends an operation before it is done: the sources serve on, the targets are destroyed.
@@ -336,18 +332,23 @@ impl Engine {
         operation: &Operation,
         copy: &PartitionCopy,
         stage: RangeChangeStage,
-        failure: Option<String>,
+        error: Option<&Error>,
     ) {
         for source in copy.sources() {
             source.set_phase(Phase::Serving);
         }
-        // After the last round the commit of the catalog may have taken place, though its outcome
-        // is not known: the targets stay, and the next start destroys those that nothing uses.
-        if !copy.is_finished {
+        // A commit of the catalog that may have taken place gave the targets to the container: they
+        // stay, and the next start destroys them if nothing uses them.
+        let may_be_used = error.is_some_and(|error| error.kind() == Kind::UnknownOutcome);
+        if !may_be_used {
             let targets = copy.targets().into_iter();
             self.catalog()
                 .release_storage_ids(targets.map(|(storage_id, _)| storage_id));
         }
+        let failure = error.map(|error| match error.cause_chain() {
+            cause if cause.is_empty() => error.message().to_owned(),
+            cause => cause,
+        });
         let now = self.world.now_ms();
         operation.update(|status| {
             status.stage = stage;

@@ -7,7 +7,7 @@
 use super::records::{Record, as_u32, as_u64};
 use super::{Catalog, Container, RowChanges, orphan_key, parse_stored};
 use crate::container::owners::Owners;
-use crate::errors::{gone_error, storage_failure};
+use crate::errors::{gone_error, storage_failure, unknown_outcome};
 use crate::partition::{Partition, Phase, WriterGuard};
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::sync::lock;
@@ -240,7 +240,7 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if the container is gone, 410 if a source is gone, and the error of `finish`. Nothing
-    /// has changed then.
+    /// has changed then. 408 if the commit may have taken place.
     pub(crate) fn replace_partitions(
         &self,
         container: &Container,
@@ -324,7 +324,8 @@ impl Catalog {
 
         // A request that finds a source gone looks the partition up again, so the successors must
         // be registered before the phase of the sources changes.
-        container.change_ranges((&self.store, &self.owners), &changed, now)?;
+        let changed_ranges = container.change_ranges((&self.store, &self.owners), &changed, now);
+        changed_ranges.map_err(|error| unknown_outcome().with_cause(error))?;
         for source in sources {
             source.set_phase(Phase::Gone);
         }

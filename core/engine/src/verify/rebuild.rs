@@ -21,7 +21,7 @@ use crate::partition::keys::{self, PathNumber};
 use crate::partition::row_reader::complete_row;
 use crate::partition::staging::StagingWriter;
 use crate::partition::{CommitChanges, Counters, Partition, scan, summary_rows};
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Kind, Result};
 use orrery_storage::{Direction, PartitionId, Snapshot};
 use std::sync::Arc;
 
@@ -38,27 +38,25 @@ impl Engine {
     pub fn rebuild_partition(&self, container: &Container, range_id: u32) -> Result<(u64, u32)> {
         let source = container.partition_by_id(range_id)?;
         let storage_ids = self.catalog().new_storage_ids(1)?;
-        let mut copied = None;
+        let mut items = 0;
         let replaced = self.catalog().replace_blocked(container, &source, || {
             let target = self.rebuilt(container, &source, storage_ids[0])?;
-            copied = Some(target.counters.items);
+            items = target.counters.items;
             Ok(Successors {
                 partitions: vec![(storage_ids[0], source.range.clone())],
                 mixed_until: source.mixed_until,
             })
         });
-        match (replaced, copied) {
-            (Ok(new_ids), Some(items)) => match new_ids.first() {
-                Some(id) => Ok((items, *id)),
-                None => Err(Error::internal("a rebuilt partition has no range")),
-            },
-            (Ok(_), None) => Err(Error::internal("a partition was replaced without a copy")),
-            (Err(error), None) => {
+        let new_ids = replaced.inspect_err(|error| {
+            // After a commit that may have taken place the container may use the new key space: the
+            // next start destroys it if nothing does.
+            if error.kind() != Kind::UnknownOutcome {
                 self.catalog().release_storage_ids(storage_ids);
-                Err(error)
             }
-            // The commit of the catalog may have taken place: the next start decides what goes.
-            (Err(error), Some(_)) => Err(error),
+        })?;
+        match new_ids.first() {
+            Some(id) => Ok((items, *id)),
+            None => Err(Error::internal("a rebuilt partition has no range")),
         }
     }
 

@@ -54,8 +54,6 @@ pub(crate) struct PartitionCopy {
     merges: bool,
     /// Bytes of rows copied so far.
     pub copied_bytes: u64,
-    /// The last round is done: the commit of the catalog that follows may have taken place.
-    pub is_finished: bool,
 }
 
 /// A partition that is copied.
@@ -116,7 +114,6 @@ impl PartitionCopy {
             routing: Routing::new(&ranges, hashing != Hashing::V1),
             merges: sources.len() > 1,
             copied_bytes: 0,
-            is_finished: false,
         };
         for source in sources {
             source.start_change_capture()?;
@@ -209,9 +206,7 @@ impl PartitionCopy {
         for target in &mut self.targets {
             target.finish(lsn_min, next_number, &partition_rows);
         }
-        self.wait_durable()?;
-        self.is_finished = true;
-        Ok(())
+        self.wait_durable()
     }
 
     /// Returns the LSN up to which changes of the target stand in the order of several merged
