@@ -230,6 +230,12 @@ impl ContainerModel {
         all.find(|value| value.n == n).cloned()
     }
 
+    /// Returns true if the outcome of a write is not decided.
+    pub(crate) fn is_open(&self, n: u64) -> bool {
+        let mut items = self.open.values().flat_map(|change| &change.items);
+        items.any(|(_, value)| value.as_ref().is_some_and(|value| value.n == n))
+    }
+
     /// Notes the second of a write that was answered.
     pub(crate) fn note_stamp(&mut self, key: ItemKey, seen: &Seen) {
         let settled = self
@@ -315,7 +321,9 @@ impl ContainerModel {
             .values_mut()
             .filter_map(|settled| settled.value.as_mut());
         for value in settled.chain(open) {
-            value.may_be_gone |= is_over(value);
+            let is_over = is_over(value);
+            value.may_be_gone |= is_over;
+            value.was_over |= is_over;
         }
     }
 

@@ -55,8 +55,14 @@ pub(crate) struct Node<'t> {
     pub(crate) readers: Vec<Reader>,
     /// The split or merge of each container that is under way.
     pub(crate) range_changes: BTreeMap<usize, u64>,
+    /// Faults and crashes so far, and their number when the split or merge of a container began.
+    pub(crate) troubles: u64,
+    pub(crate) troubles_before: BTreeMap<usize, u64>,
     /// LSNs of answered writes, by container and range.
     written: BTreeMap<(usize, u32), BTreeSet<u64>>,
+    /// LSNs of answered writes of single items, and of others, by container and range.
+    changed: BTreeSet<((usize, u32), u64)>,
+    unchanged: BTreeSet<((usize, u32), u64)>,
     /// The last LSN that a read has shown, by container and range.
     read: BTreeMap<(usize, u32), u64>,
     /// The position of the last answered write of each container.
@@ -100,7 +106,11 @@ impl<'t> Node<'t> {
             snapshots: BTreeMap::new(),
             readers: Vec::new(),
             range_changes: BTreeMap::new(),
+            troubles: 0,
+            troubles_before: BTreeMap::new(),
             written: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            unchanged: BTreeSet::new(),
             read: BTreeMap::new(),
             session: BTreeMap::new(),
             counts: Counts::default(),
@@ -234,18 +244,24 @@ impl Node<'_> {
         Some(format!("{range_id}:{version}#{lsn}"))
     }
 
-    /// Takes in the position of an answered write: no two have the same.
+    /// Takes in the position of an answered write. No two have the same, but for those that changed
+    /// nothing in the end: a batch that deletes what it created.
     pub(crate) fn note_written_lsn(
         &mut self,
         container: usize,
         position: Option<Position>,
+        is_change: bool,
     ) -> Checked {
         let position = position.ok_or("an answered write has no position")?;
-        let known = self
-            .written
-            .entry((container, position.range_id))
-            .or_default();
-        if !known.insert(position.lsn) {
+        let place = (container, position.range_id);
+        let known = self.written.entry(place).or_default();
+        let is_used = if is_change {
+            &mut self.changed
+        } else {
+            &mut self.unchanged
+        };
+        known.insert(position.lsn);
+        if !is_used.insert((place, position.lsn)) && is_change {
             return Err(format!(
                 "two answered writes have the position {position:?}"
             ));

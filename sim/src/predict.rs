@@ -39,6 +39,29 @@ pub(crate) struct Write {
     pub(crate) if_match: Option<(u64, String)>,
 }
 
+impl Write {
+    /// Returns the write as a part of an event.
+    pub(crate) fn shown(&self) -> String {
+        let ItemKey { key, id } = self.key;
+        let mut text = format!("{:?} {key}/{id}", self.action);
+        if let Some(value) = &self.value {
+            let Value {
+                n,
+                base,
+                k,
+                unique,
+                ttl,
+                ..
+            } = value;
+            text.push_str(&format!(" n {n} base {base} k {k} u {unique} ttl {ttl:?}"));
+        }
+        if let Some((n, _)) = &self.if_match {
+            text.push_str(&format!(" if {n}"));
+        }
+        text
+    }
+}
+
 /// The states of the items of a logical partition.
 type State = BTreeMap<ItemKey, Option<Value>>;
 

@@ -41,6 +41,8 @@ pub(crate) struct Value {
     pub(crate) is_ts_known: bool,
     /// True if the item was expired at some moment, so that it may have been removed.
     pub(crate) may_be_gone: bool,
+    /// True if the item was expired at some moment: a reader of changes may have passed over it.
+    pub(crate) was_over: bool,
 }
 
 impl Value {

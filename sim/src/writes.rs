@@ -67,14 +67,7 @@ impl Node<'_> {
             .engine
             .write_item(&handle, &operation, body.as_deref(), &options);
         let serial = self.number();
-        self.note(format!(
-            "c{container} {serial} {:?} {}/{} n {:?} if {:?}",
-            write.action,
-            key.key,
-            key.id,
-            write.value.as_ref().map(|value| value.n),
-            write.if_match.as_ref().map(|(n, _)| n)
-        ));
+        self.note(format!("c{container} {serial} {}", write.shown()));
         if let Some(error) = pending.refusal() {
             return self.check_refusal(container, error, &prediction);
         }
@@ -110,7 +103,7 @@ impl Node<'_> {
         let handle = self.handle(container)?;
         let partition_key = self.models[container].spec.partition_key(key);
         let serial = self.number();
-        self.note(format!("c{container} {serial} batch {writes:?}"));
+        self.note(format!("c{container} {serial} batch: {}", shown(&writes)));
         let model = &self.models[container];
         if self.plan.fault == Some(PlantedFault::BatchInHalf) {
             return self.write_in_half(container, &writes, &prediction);
@@ -217,7 +210,8 @@ impl Node<'_> {
     ) -> Checked {
         if !prediction.may_succeed {
             return Err(format!(
-                "{writes:?} was accepted, and must be refused: {prediction:?}"
+                "{} was accepted, and must be refused: {prediction:?}",
+                shown(&writes)
             ));
         }
         self.submit(container, serial, waiting, writes, prediction);
@@ -234,6 +228,8 @@ impl Node<'_> {
         prediction: Prediction,
     ) -> usize {
         let mut change = change_of(&writes);
+        // The store may refuse the commit, which the answer tells only when it is awaited.
+        change.is_sure = !self.is_failing();
         change.is_key_deletion = matches!(waiting, Waiting::Deletion(_));
         self.models[container].submit(serial, change);
         self.awaited.push(Submitted {
@@ -273,6 +269,7 @@ impl Node<'_> {
             writes,
             prediction,
         } = self.awaited.swap_remove(at);
+        let is_single = matches!(waiting, Waiting::Write(_));
         let answer = match waiting {
             Waiting::Write(pending) => {
                 let outcome = pending.wait();
@@ -297,12 +294,15 @@ impl Node<'_> {
         match answer.result {
             Ok(written) => {
                 if !prediction.may_succeed {
-                    return Err(format!("{writes:?} must be refused: {prediction:?}"));
+                    return Err(format!(
+                        "{} must be refused: {prediction:?}",
+                        shown(&writes)
+                    ));
                 }
                 self.counts.answered += 1;
                 self.models[container].applied(serial);
                 self.check_answers(container, &writes, written)?;
-                self.note_written_lsn(container, answer.position)
+                self.note_written_lsn(container, answer.position, is_single)
             }
             Err(error) if answer.is_refusal => {
                 self.models[container].refused(serial);
@@ -437,6 +437,7 @@ impl Node<'_> {
             ts: self.now(),
             is_ts_known: false,
             may_be_gone: false,
+            was_over: false,
         }
     }
 }
@@ -448,6 +449,12 @@ fn note_answer(model: &mut ContainerModel, key: ItemKey, seen: &Seen) {
     if etags.iter().all(|(n, _)| *n != seen.n) {
         etags.push((seen.n, seen.etag.clone()));
     }
+}
+
+/// Returns writes as a part of an event.
+fn shown(writes: &[Write]) -> String {
+    let all: Vec<String> = writes.iter().map(Write::shown).collect();
+    all.join(", ")
 }
 
 fn change_of(writes: &[Write]) -> OpenChange {
