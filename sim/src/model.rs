@@ -340,7 +340,10 @@ impl ContainerModel {
         if open.len() > TRIED_MAX {
             return Err(format!("{} changes are open: too many", open.len()));
         }
-        for chosen in 0..1u32 << open.len() {
+        let numbers = state.iter().map(|(key, seen)| (*key, seen.n)).collect();
+        // An expired value explains an absence as well as none does, and may be shown again later:
+        // the choices with most changes come first.
+        for chosen in (0..1u32 << open.len()).rev() {
             let mut world = self.clone();
             for (at, (serial, change)) in open.iter().enumerate() {
                 if chosen & (1 << at) != 0 {
@@ -351,8 +354,16 @@ impl ContainerModel {
                 let puts = change.items.iter().filter_map(|(_, value)| value.as_ref());
                 world.maybe.extend(puts.map(|value| value.n));
             }
-            if world.is_state(state, now) {
+            if world.is_state(&numbers, now) {
                 world.forget_certainty(&open);
+                for (key, settled) in &mut world.settled {
+                    let is_chosen = open.iter().any(|(serial, _)| *serial == settled.serial);
+                    if let Some(value) = settled.value.as_mut().filter(|_| is_chosen) {
+                        let is_hidden = !state.contains_key(key);
+                        value.may_be_gone |= is_hidden;
+                        value.was_over |= is_hidden;
+                    }
+                }
                 *self = world;
                 return Ok(());
             }
@@ -375,17 +386,17 @@ impl ContainerModel {
     }
 
     /// Returns true if clients may see exactly this state.
-    fn is_state(&self, state: &BTreeMap<ItemKey, Seen>, now: u64) -> bool {
+    fn is_state(&self, state: &BTreeMap<ItemKey, u64>, now: u64) -> bool {
         ItemKey::all().all(|key| {
-            let shown = state.get(&key).map(|seen| seen.n);
+            let shown = state.get(&key).copied();
             let may = self.visible(key, now);
             may.iter()
                 .any(|value| value.as_ref().map(|value| value.n) == shown)
         })
     }
 
-    /// Returns true if this model and another explain the same state.
-    pub(crate) fn explains(&self, state: &BTreeMap<ItemKey, Seen>, now: u64) -> bool {
+    /// Returns true if no outcome is open and clients may see exactly these writes.
+    pub(crate) fn explains(&self, state: &BTreeMap<ItemKey, u64>, now: u64) -> bool {
         self.open.is_empty() && self.is_state(state, now)
     }
 }

@@ -5,11 +5,12 @@ use crate::feeds::Reader;
 use crate::model::{ContainerModel, Seen};
 use crate::planted::Planted;
 use crate::random::Random;
+use crate::reads::named_by;
 use crate::spec::{ItemKey, Spec};
 use crate::trace::Trace;
 use crate::writes::Submitted;
 use crate::{Checked, Plan};
-use orrery_engine::request::{Id, Position, Throughput};
+use orrery_engine::request::{Id, PageRequest, Position, Scope, Throughput};
 use orrery_engine::{Container, Engine, EngineOptions};
 use orrery_model::json::parse;
 use orrery_model::world::{SeededWorld, World};
@@ -68,6 +69,8 @@ pub(crate) struct Node<'t> {
     /// The position of the last answered write of each container.
     session: BTreeMap<usize, Position>,
     pub(crate) counts: Counts,
+    /// True if the clock has moved ahead by more than versions are kept.
+    pub(crate) has_jumped: bool,
 }
 
 impl<'t> Node<'t> {
@@ -114,6 +117,7 @@ impl<'t> Node<'t> {
             read: BTreeMap::new(),
             session: BTreeMap::new(),
             counts: Counts::default(),
+            has_jumped: false,
         };
         node.create_readers()?;
         node.restart()?;
@@ -305,6 +309,26 @@ impl Node<'_> {
             }
         }
         Ok(state)
+    }
+}
+
+impl Node<'_> {
+    /// Returns the write that each item of a container shows, known to the model or not.
+    pub(crate) fn read_numbers(&mut self, container: usize) -> Checked<BTreeMap<ItemKey, u64>> {
+        let handle = self.handle(container)?;
+        let page = PageRequest::default();
+        let feed = self
+            .engine
+            .read_feed(&handle, &Scope::Everything, &page, None)
+            .result;
+        let feed = feed.map_err(|error| format!("c{container} cannot be read: {error:?}"))?;
+        let mut numbers = BTreeMap::new();
+        for row in &feed.rows {
+            let item = parse(row).map_err(|error| format!("an item is no JSON: {error}"))?;
+            let (key, seen) = named_by(&self.models[container], &item)?;
+            numbers.insert(key, seen.n);
+        }
+        Ok(numbers)
     }
 }
 

@@ -114,7 +114,8 @@ impl Node<'_> {
             .collect();
         let mode = BatchMode::Atomic(partition_key);
         let pending = self.engine.batch(&handle, &mode, operations, None);
-        let is_certain = prediction.is_success() && !self.is_failing();
+        let is_certain =
+            prediction.is_success() && !self.is_failing() && !self.is_completing(container);
         let at = self.submit(
             container,
             serial,
