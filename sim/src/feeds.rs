@@ -174,10 +174,8 @@ impl Node<'_> {
         // A merged partition is read from the earliest position of its predecessors on, and the
         // versions there may be gone although the reader has seen them.
         let is_merged = reader.may_repeat;
-        // The removal of an expired item is dated by the confirmed clock, which a jump leaves
-        // behind, and its version may be too old at once.
-        let is_dated_back = self.models[reader.container].spec.has_ttl && self.has_jumped;
-        reader.is_of_all_versions && (is_behind || is_merged || is_dated_back)
+        // A write that waited for its commit during a jump of the clock is too old at once.
+        reader.is_of_all_versions && (is_behind || is_merged || self.has_jumped)
     }
 
     /// Takes in a row of the feed of latest versions.

@@ -356,14 +356,7 @@ impl ContainerModel {
             }
             if world.is_state(&numbers, now) {
                 world.forget_certainty(&open);
-                for (key, settled) in &mut world.settled {
-                    let is_chosen = open.iter().any(|(serial, _)| *serial == settled.serial);
-                    if let Some(value) = settled.value.as_mut().filter(|_| is_chosen) {
-                        let is_hidden = !state.contains_key(key);
-                        value.may_be_gone |= is_hidden;
-                        value.was_over |= is_hidden;
-                    }
-                }
+                world.keep_hidden(self, &open, &numbers, now);
                 *self = world;
                 return Ok(());
             }
@@ -373,6 +366,30 @@ impl ContainerModel {
              part, or an answered one is lost",
             self.spec.name
         ))
+    }
+
+    /// A value that is expired, and may have been removed or not, may be shown again when the clock
+    /// or the `defaultTtl` changes: it stays known.
+    fn keep_hidden(
+        &mut self,
+        before: &ContainerModel,
+        open: &[(u64, OpenChange)],
+        state: &BTreeMap<ItemKey, u64>,
+        now: u64,
+    ) {
+        for (key, settled) in &mut self.settled {
+            let is_chosen = open.iter().any(|(serial, _)| *serial == settled.serial);
+            if !is_chosen || state.contains_key(key) {
+                continue;
+            }
+            if settled.value.is_none() {
+                let old = before.settled(*key).cloned();
+                settled.value = old.filter(|old| before.life(old, now) != Life::Alive);
+            }
+            if let Some(value) = &mut settled.value {
+                (value.may_be_gone, value.was_over) = (true, true);
+            }
+        }
     }
 
     /// Several choices may give the same state, so the chosen changes are no certain ones.

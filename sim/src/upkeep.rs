@@ -275,6 +275,10 @@ impl Node<'_> {
         self.note(format!("snapshot {name}: {}", taken.is_ok()));
         match taken {
             Ok(_) => {
+                let now = self.now();
+                self.models
+                    .iter_mut()
+                    .for_each(|model| model.note_expired(now));
                 self.snapshots.insert(name, self.models.clone());
                 Ok(())
             }
