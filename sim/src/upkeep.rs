@@ -76,6 +76,7 @@ impl Node<'_> {
                 Ok(true)
             }
             Err(error) => {
+                self.is_catalog_unclear = true;
                 if !model.default_ttls.contains(&default_ttl) {
                     model.default_ttls.push(default_ttl);
                 }
@@ -123,7 +124,10 @@ impl Node<'_> {
             match self.engine.run_background_work(task) {
                 Ok(true) => done += 1,
                 Ok(false) => break,
-                Err(error) => self.check_failure(ANY, &error)?,
+                Err(error) => {
+                    self.is_catalog_unclear = true;
+                    self.check_failure(ANY, &error)?;
+                }
             }
         }
         self.note(format!("{task:?}: {done}"));
@@ -206,7 +210,10 @@ impl Node<'_> {
             }
             // A range in which no border is left.
             Err(error) if matches!(error.kind(), Kind::BadRequest | Kind::Conflict) => Ok(()),
-            Err(error) => self.check_failure(container, &error),
+            Err(error) => {
+                self.is_catalog_unclear = true;
+                self.check_failure(container, &error)
+            }
         }
     }
 }
@@ -268,6 +275,7 @@ impl Node<'_> {
             && let Some((oldest, _)) = self.snapshots.pop_first()
             && let Err(error) = self.engine.delete_snapshot(&oldest)
         {
+            self.is_catalog_unclear = true;
             return self.check_failure(ANY, &error);
         }
         let name = format!("s{:08}", self.number());
@@ -282,7 +290,10 @@ impl Node<'_> {
                 self.snapshots.insert(name, self.models.clone());
                 Ok(())
             }
-            Err(error) => self.check_failure(ANY, &error),
+            Err(error) => {
+                self.is_catalog_unclear = true;
+                self.check_failure(ANY, &error)
+            }
         }
     }
 
@@ -311,10 +322,7 @@ impl Node<'_> {
 
     /// Finds out which contents there are after a restoration with an unknown outcome.
     fn restored_or_not(&mut self, models: Vec<ContainerModel>) -> Checked {
-        match self.store.inner().has_crashed() {
-            true => self.reopen()?,
-            false => self.mend(),
-        }
+        self.reopen()?;
         let now = self.now();
         let (mut is_before, mut is_after) = (true, true);
         for (at, model) in models.iter().enumerate() {
@@ -376,15 +384,14 @@ impl Node<'_> {
         if self.store.inner().has_crashed() {
             return Ok(());
         }
-        self.mend();
-        self.resolve_all()
-    }
-
-    /// Ends a failure of the store. No answer is awaited.
-    fn mend(&mut self) {
-        self.store.repair();
+        let mut changes = self.engine.range_changes().into_iter();
+        if self.is_catalog_unclear || changes.any(|one| one.stage == RangeChangeStage::Failed) {
+            self.note("the catalog is read again".to_owned());
+            self.reopen()?;
+        }
         self.is_armed = false;
         self.models.iter_mut().for_each(ContainerModel::doubt);
+        self.resolve_all()
     }
 
     /// Opens the engine again after a crash of the store.
