@@ -35,6 +35,9 @@ pub(crate) struct OpenChange {
 struct Settled {
     serial: u64,
     value: Option<Value>,
+    /// Expired values from before, of which one may be the present one: they are hidden, so no read
+    /// has decided.
+    hidden: Vec<Value>,
 }
 
 /// What an item may be.
@@ -137,16 +140,25 @@ impl ContainerModel {
             })
     }
 
+    /// Returns the last known value of an item, and those that may have come back.
+    fn known(&self, key: ItemKey) -> Vec<Option<Value>> {
+        let Some(settled) = self.settled.get(&key) else {
+            return vec![None];
+        };
+        let hidden = settled.hidden.iter().cloned().map(Some);
+        [settled.value.clone()].into_iter().chain(hidden).collect()
+    }
+
     /// Returns the states that a read may show.
     pub(crate) fn visible(&self, key: ItemKey, now: u64) -> Vec<Option<Value>> {
-        let values = self.later(key).map(|(_, _, value)| value.cloned());
-        let all = [self.settled(key).cloned()].into_iter().chain(values);
-        self.seen_of(all.collect(), now)
+        let mut all = self.known(key);
+        all.extend(self.later(key).map(|(_, _, value)| value.cloned()));
+        self.seen_of(all, now)
     }
 
     /// Returns the states on which a write that is submitted now may build.
     pub(crate) fn accepted(&self, key: ItemKey, now: u64) -> Vec<Option<Value>> {
-        let mut states = vec![self.settled(key).cloned()];
+        let mut states = self.known(key);
         for (_, change, value) in self.later(key) {
             if change.is_sure {
                 states.clear();
@@ -202,7 +214,11 @@ impl ContainerModel {
                     is_certain,
                 });
             }
-            *settled = Settled { serial, value };
+            *settled = Settled {
+                serial,
+                value,
+                hidden: Vec::new(),
+            };
         }
     }
 
@@ -225,7 +241,8 @@ impl ContainerModel {
 
     /// Returns the value that a write gave to an item, if it may be the present one.
     pub(crate) fn value_of(&self, key: ItemKey, n: u64) -> Option<Value> {
-        let settled = self.settled(key).into_iter();
+        let settled = self.settled.get(&key).into_iter();
+        let settled = settled.flat_map(|settled| settled.value.iter().chain(&settled.hidden));
         let mut all = settled.chain(self.later(key).filter_map(|(_, _, value)| value));
         all.find(|value| value.n == n).cloned()
     }
@@ -252,6 +269,13 @@ impl ContainerModel {
         let Some(seen) = seen else {
             return self.observe_absence(key, now);
         };
+        // A hidden value that is shown again is the present one.
+        if let Some(settled) = self.settled.get_mut(&key) {
+            let found = settled.hidden.iter().position(|value| value.n == seen.n);
+            if let Some(at) = found {
+                settled.value = Some(settled.hidden.swap_remove(at));
+            }
+        }
         let known = self.settled(key).is_some_and(|value| value.n == seen.n);
         if !known {
             let named = self
@@ -316,10 +340,9 @@ impl ContainerModel {
         };
         let open = self.open.values_mut().flat_map(|change| &mut change.items);
         let open = open.filter_map(|(_, value)| value.as_mut());
-        let settled = self
-            .settled
-            .values_mut()
-            .filter_map(|settled| settled.value.as_mut());
+        let settled = self.settled.values_mut();
+        let settled =
+            settled.flat_map(|settled| settled.hidden.iter_mut().chain(&mut settled.value));
         for value in settled.chain(open) {
             let is_over = is_over(value);
             value.may_be_gone |= is_over;
@@ -382,11 +405,14 @@ impl ContainerModel {
             if !is_chosen || state.contains_key(key) {
                 continue;
             }
-            if settled.value.is_none() {
-                let old = before.settled(*key).cloned();
-                settled.value = old.filter(|old| before.life(old, now) != Life::Alive);
+            if let Some(old) = before.settled.get(key) {
+                let value = old
+                    .value
+                    .iter()
+                    .filter(|old| before.life(old, now) != Life::Alive);
+                settled.hidden = old.hidden.iter().chain(value).cloned().collect();
             }
-            if let Some(value) = &mut settled.value {
+            for value in settled.hidden.iter_mut().chain(&mut settled.value) {
                 (value.may_be_gone, value.was_over) = (true, true);
             }
         }

@@ -81,7 +81,7 @@ impl<'t> Node<'t> {
     pub(crate) fn new(plan: &Plan, trace: &'t mut Trace) -> Checked<Node<'t>> {
         let mut random = Random::new(plan.seed);
         let world = Arc::new(SeededWorld::new(START_MS, plan.seed));
-        let store = sim_store(Planted::new(None, plan.fault));
+        let store = sim_store(Planted::new(plan.fault));
         let engine = open(&store, &world).map_err(|error| format!("no engine: {error:?}"))?;
         let database = engine
             .create_database(&object(r#"{"id":"db"}"#)?, None)

@@ -44,8 +44,8 @@ pub(crate) struct Planted {
 
 impl Planted {
     /// Creates an empty store.
-    pub(crate) fn new(crash_at: Option<u64>, fault: Option<PlantedFault>) -> Planted {
-        Planted::over(Crashing::new(crash_at), fault)
+    pub(crate) fn new(fault: Option<PlantedFault>) -> Planted {
+        Planted::over(Crashing::new(None), fault)
     }
 
     fn over(inner: Crashing, fault: Option<PlantedFault>) -> Planted {
@@ -67,9 +67,14 @@ impl Planted {
         self.inner.crash();
     }
 
-    /// Returns what is durable, as a store that crashes at another step.
-    pub(crate) fn reopen(&self, crash_at: Option<u64>) -> Planted {
-        Planted::over(self.inner.reopen(crash_at), self.fault)
+    /// Arranges that the store crashes after this number of further steps, or does not.
+    pub(crate) fn crash_after(&self, steps: Option<u64>) {
+        self.inner.crash_after(steps);
+    }
+
+    /// Returns what is durable, as a store that does not crash yet.
+    pub(crate) fn reopen(&self) -> Planted {
+        Planted::over(self.inner.reopen(None), self.fault)
     }
 
     /// Returns true if the planted fault shows at this commit.
