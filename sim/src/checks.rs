@@ -9,14 +9,7 @@ use orrery_engine::PartitionInventory;
 impl Node<'_> {
     /// Compares everything, with no answer awaited and no failure under way.
     pub(crate) fn check_everything(&mut self) -> Checked {
-        loop {
-            self.settle()?;
-            self.finish_range_changes()?;
-            if !self.store.inner().has_crashed() {
-                break;
-            }
-        }
-        self.resolve_all()?;
+        self.settle_completely()?;
         for container in 0..self.models.len() {
             self.check_counters(container)?;
         }

@@ -127,10 +127,7 @@ impl ContainerModel {
     }
 
     /// Returns the open changes of an item that follow what is known of it.
-    fn later<'m>(
-        &'m self,
-        key: ItemKey,
-    ) -> impl Iterator<Item = (u64, &'m OpenChange, Option<&'m Value>)> {
+    fn later(&self, key: ItemKey) -> impl Iterator<Item = (u64, &OpenChange, Option<&Value>)> {
         let after = self.settled.get(&key).map_or(0, |settled| settled.serial);
         self.open
             .range(after + 1..)
@@ -302,7 +299,10 @@ impl ContainerModel {
                 value.ts, seen.ts
             ));
         }
-        (value.ts, value.is_ts_known, value.may_be_gone) = (seen.ts, true, false);
+        (value.ts, value.is_ts_known) = (seen.ts, true);
+        // A write that is not durable yet may have removed an expired item for its id or its unique
+        // value.
+        value.may_be_gone &= !self.open.is_empty();
         let value = value.clone();
         if self.life(&value, now) == Life::Over {
             return Err(format!(
@@ -405,13 +405,16 @@ impl ContainerModel {
             if !is_chosen || state.contains_key(key) {
                 continue;
             }
-            if let Some(old) = before.settled.get(key) {
-                let value = old
-                    .value
-                    .iter()
-                    .filter(|old| before.life(old, now) != Life::Alive);
-                settled.hidden = old.hidden.iter().chain(value).cloned().collect();
-            }
+            let earlier = before.known(*key).into_iter().flatten();
+            let tried = open.iter().flat_map(|(_, change)| &change.items);
+            let tried = tried.filter(|(item, _)| item == key);
+            let tried = tried.filter_map(|(_, value)| value.clone());
+            let present = settled.value.as_ref().map(|value| value.n);
+            settled.hidden = earlier
+                .chain(tried)
+                .filter(|value| Some(value.n) != present)
+                .filter(|value| before.life(value, now) != Life::Alive)
+                .collect();
             for value in settled.hidden.iter_mut().chain(&mut settled.value) {
                 (value.may_be_gone, value.was_over) = (true, true);
             }

@@ -270,7 +270,7 @@ impl Node<'_> {
 impl Node<'_> {
     /// Takes a snapshot.
     pub(crate) fn take_snapshot(&mut self) -> Checked {
-        self.settle()?;
+        self.settle_completely()?;
         if self.snapshots.len() == SNAPSHOTS_MAX
             && let Some((oldest, _)) = self.snapshots.pop_first()
             && let Err(error) = self.engine.delete_snapshot(&oldest)
@@ -302,8 +302,7 @@ impl Node<'_> {
         if self.snapshots.is_empty() {
             return Ok(());
         }
-        self.settle()?;
-        self.finish_range_changes()?;
+        self.settle_completely()?;
         let at = self.random.index(self.snapshots.len());
         let Some((name, models)) = self.snapshots.iter().nth(at) else {
             return Ok(());
@@ -467,6 +466,17 @@ impl Node<'_> {
             }
         }
         self.resolve_all()
+    }
+
+    /// As [`Node::settle`], and completes all splits and merges.
+    pub(crate) fn settle_completely(&mut self) -> Checked {
+        loop {
+            self.settle()?;
+            self.finish_range_changes()?;
+            if !self.store.inner().has_crashed() {
+                return self.resolve_all();
+            }
+        }
     }
 
     /// Decides the open changes of all containers by what can be read.

@@ -54,7 +54,11 @@ impl Node<'_> {
         let container = self.random_container();
         let key = ItemKey::random(&mut self.random);
         let write = self.random_write(container, key);
-        let prediction = predict(&self.models[container], &[write.clone()], self.now());
+        let prediction = predict(
+            &self.models[container],
+            std::slice::from_ref(&write),
+            self.now(),
+        );
         let handle = self.handle(container)?;
         let options = WriteOptions {
             partition_key: Some(self.models[container].spec.partition_key(key.key)),
@@ -157,7 +161,7 @@ impl Node<'_> {
             serials.push((serial, write));
         }
         for (serial, write) in serials {
-            self.models[container].submit(serial, change_of(&[write.clone()]));
+            self.models[container].submit(serial, change_of(std::slice::from_ref(write)));
             self.models[container].applied(serial);
         }
         Ok(())
