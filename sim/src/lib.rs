@@ -112,7 +112,7 @@ pub struct Failure {
     pub seed: u64,
     /// The number of steps of the plan.
     pub steps: u64,
-    /// What was not as it must be.
+    /// The difference, as a sentence.
     pub message: String,
     /// The last events, the oldest first.
     pub last: Vec<String>,

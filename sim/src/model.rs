@@ -40,7 +40,7 @@ struct Settled {
     hidden: Vec<Value>,
 }
 
-/// What an item may be.
+/// The ways in which clients may see an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// Clients see it.
@@ -51,7 +51,7 @@ pub(crate) enum Life {
     Unclear,
 }
 
-/// What a read shows of an item.
+/// The version of an item that a read shows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
     /// `n`.

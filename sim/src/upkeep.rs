@@ -1,4 +1,4 @@
-//! What happens beside the requests of clients: changes of settings, splits and merges, snapshots,
+//! The events beside the requests of clients: changes of settings, splits and merges, snapshots,
 //! background work, moves of the clock, faults of the store, crashes and restarts.
 
 use crate::Checked;
