@@ -374,18 +374,20 @@ impl Node<'_> {
     /// Returns a random write of an item.
     fn random_write(&mut self, container: usize, key: ItemKey) -> Write {
         let states = self.models[container].accepted(key, self.now());
-        let mut action = self.random.pick(&[
+        let any = [
             Action::Create,
-            Action::Create,
             Action::Upsert,
-            Action::Upsert,
-            Action::Upsert,
-            Action::Replace,
             Action::Replace,
             Action::Patch,
             Action::Delete,
-            Action::Delete,
-        ]);
+        ];
+        // Mostly a write that fits what is there, so that clients do more than be refused.
+        let is_there = states.iter().any(Option::is_some);
+        let mut action = match (self.random.chance(80), is_there) {
+            (false, _) => self.random.pick(&any),
+            (true, true) => self.random.pick(&any[1..]),
+            (true, false) => self.random.pick(&any[..2]),
+        };
         let mut value = self.random_value(container);
         // The result of a patch follows from the value before.
         if action == Action::Patch {
