@@ -26,7 +26,7 @@ fn passes(seed: u64, steps: u64) -> Report {
 #[test]
 fn random_worlds_are_as_the_model_says() {
     let mut sum = (0, 0, 0);
-    for seed in 0..setting("ORRERY_SIM_SEEDS", 300) {
+    for seed in 0..setting("ORRERY_SIM_SEEDS", 200) {
         let report = passes(seed, steps());
         sum.0 += report.crashes;
         sum.1 += report.answered;
@@ -42,7 +42,7 @@ fn random_worlds_are_as_the_model_says() {
 
 #[test]
 fn long_worlds_are_as_the_model_says() {
-    for seed in 1_000_000..1_000_000 + setting("ORRERY_SIM_SEEDS", 300) / 30 {
+    for seed in 1_000_000..1_000_000 + setting("ORRERY_SIM_SEEDS", 200) / 20 {
         passes(seed, 10 * steps());
     }
 }
@@ -108,20 +108,10 @@ fn a_commit_that_is_answered_before_it_is_durable_is_found() {
     is_found(PlantedFault::AnsweredEarly);
 }
 
-// Seeds that have found something. A change of the simulator changes their worlds; then they are
-// seeds like others.
+// A seed whose world needs a rule of the model. A change of the choices changes the worlds of all
+// seeds; then it is a seed like others.
 
 #[test]
 fn an_expired_value_behind_an_unknown_outcome_comes_back_without_a_time_to_live() {
-    passes(1_655, 300);
-}
-
-#[test]
-fn a_restoration_waits_for_the_splits_that_are_completing() {
-    passes(1_931, 300);
-}
-
-#[test]
-fn a_pending_write_removes_an_expired_item_that_a_clock_set_back_shows_again() {
-    passes(4_827, 300);
+    passes(694, 300);
 }
