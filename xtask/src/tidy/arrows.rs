@@ -11,7 +11,8 @@
 //! client, admin <- telemetry <- server
 //! model, storage <- backup <- admin, server, cli
 //! bench uses core, node, storage-postgres, client and blog; examples use client, model, storage,
-//! script and engine; fuzz uses model, storage, script, engine, sql, gateway and rntbd
+//! script and engine; fuzz uses model, storage, script, engine, sql, gateway and rntbd; sim uses
+//! model, storage, script and engine
 //! test-wait <- the tests of every crate
 //! ```
 //!
@@ -45,6 +46,7 @@ const BLOG_WEB: &str = "orrery-blog-web";
 const BENCH: &str = "orrery-bench";
 const EXAMPLES: &str = "orrery-examples";
 const FUZZ: &str = "orrery-fuzz";
+const SIM: &str = "orrery-sim";
 const XTASK: &str = "xtask";
 /// A crate that the tests of every crate may use.
 const TEST_WAIT: &str = "orrery-test-wait";
@@ -150,6 +152,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (XTASK, &[]),
     (TEST_WAIT, &[]),
     (FUZZ, &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE, GATEWAY]),
+    (SIM, &[MODEL, STORAGE, SCRIPT, ENGINE]),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
     ("first-item", &[]),

@@ -40,6 +40,7 @@ const OUR_DIRECTORIES: &[&str] = &[
     "bench/",
     "examples/",
     "fuzz/",
+    "sim/",
     "xtask/",
     ".ci/",
     ".cargo/",

@@ -17,6 +17,7 @@ const CRATES: &[&str] = &[
     "clients/",
     "apps/",
     "bench/",
+    "sim/",
     "xtask/",
 ];
 

@@ -76,6 +76,12 @@ impl Crashing {
         state.queue.clear();
     }
 
+    /// Arranges that the store crashes after this number of further steps, or does not.
+    pub fn crash_after(&self, steps: Option<u64>) {
+        let mut state = self.shared.lock();
+        state.crash_at = steps.map(|steps| state.steps + steps);
+    }
+
     /// Returns true if the store has crashed.
     pub fn has_crashed(&self) -> bool {
         self.shared.lock().has_crashed

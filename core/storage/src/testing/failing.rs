@@ -4,8 +4,13 @@
 //! write on the store is broken, as a real store is after a failed sync: no write succeeds until
 //! [`Failing::repair`], which stands for opening the store again. Reads go on. A caller with an
 //! unknown outcome must then open the partition and look for its commit.
+//!
+//! A test that chooses faults as it goes names each by [`Failing::fail_by`].
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use orrery_model::sync;
 
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, CommitOutcome, PartitionId};
@@ -23,6 +28,8 @@ pub enum Fault {
     Refused,
     /// The write is refused once: `Busy`, nothing done. The store is not broken.
     Busy,
+    /// The disk is full: `StorageFull`, nothing done. Commits that may use the reserve pass.
+    Full,
     /// The sync fails and the commit is lost: `Unknown`.
     Lost,
     /// The sync fails, or its answer is lost, and the commit is there: `Unknown`.
@@ -32,7 +39,7 @@ pub enum Fault {
 /// Wraps a store. The module header says how it fails.
 pub struct Failing<S> {
     inner: S,
-    fault: Fault,
+    fault: Mutex<Fault>,
     /// Writes that pass before the failure; `u64::MAX` for no failure.
     writes_left: AtomicU64,
     is_broken: AtomicBool,
@@ -43,7 +50,7 @@ impl<S: Store> Failing<S> {
     pub fn after(writes: u64, fault: Fault, inner: S) -> Failing<S> {
         Failing {
             inner,
-            fault,
+            fault: Mutex::new(fault),
             writes_left: AtomicU64::new(writes),
             is_broken: AtomicBool::new(false),
         }
@@ -52,6 +59,21 @@ impl<S: Store> Failing<S> {
     /// Returns true if the failure has happened and was not repaired.
     pub fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::SeqCst)
+    }
+
+    /// Returns the store that this one wraps.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// Arranges that `writes` further writes pass and the next one fails in this way.
+    pub fn fail_by(&self, fault: Fault, writes: u64) {
+        *sync::lock(&self.fault) = fault;
+        self.fail_after(writes);
+    }
+
+    fn fault(&self) -> Fault {
+        *sync::lock(&self.fault)
     }
 
     /// Arranges that the next write fails.
@@ -92,8 +114,15 @@ impl<S: Store> Failing<S> {
     /// Counts a write, and fails if the store is broken.
     fn check_write(&self) -> Result<(), StoreError> {
         if self.is_broken() || self.fails_now() {
+            if self.fault() == Fault::Full {
+                return Err(StoreError::Unavailable {
+                    reason: "the disk is full",
+                    retry_after_ms: RETRY_MS,
+                    is_full: true,
+                });
+            }
             return Err(StoreError::Poisoned {
-                detail: format!("planned failure: {:?}", self.fault),
+                detail: format!("planned failure: {:?}", self.fault()),
             });
         }
         Ok(())
@@ -110,14 +139,25 @@ impl<S: Store> Store for Failing<S> {
         let unavailable = Receipt::ready(CommitOutcome::Unavailable {
             retry_after_ms: RETRY_MS,
         });
-        if self.is_broken() {
+        let full = CommitOutcome::StorageFull {
+            retry_after_ms: RETRY_MS,
+        };
+        let is_full = self.fault() == Fault::Full;
+        let was_broken = self.is_broken();
+        if (was_broken || self.fails_now()) && is_full {
+            return match commit.may_use_reserve {
+                true => self.inner.submit(lease, commit),
+                false => Receipt::ready(full),
+            };
+        }
+        if was_broken {
             return unavailable;
         }
-        if !self.fails_now() {
+        if !self.is_broken() {
             return self.inner.submit(lease, commit);
         }
-        match self.fault {
-            Fault::Refused => unavailable,
+        match self.fault() {
+            Fault::Refused | Fault::Full => unavailable,
             Fault::Busy => {
                 self.repair();
                 Receipt::ready(CommitOutcome::Busy {

@@ -1,0 +1,87 @@
+//! `orrery-sim`: runs seeded worlds and prints what failed.
+//!
+//! ```text
+//! orrery-sim --seed N [--steps M]        one world, with its trace
+//! orrery-sim --seeds A..B [--steps M]    the worlds A to B - 1, and a closing line
+//! ```
+//!
+//! Leaves out: options by a library. Two arguments need none.
+
+#![allow(clippy::print_stdout, reason = "a program that reports to a terminal")]
+
+use orrery_sim::{Plan, run};
+use std::ops::Range;
+use std::process::ExitCode;
+
+const USAGE: &str = "orrery-sim (--seed N | --seeds A..B) [--steps M]";
+/// Steps of a world unless `--steps` says otherwise.
+const STEPS: u64 = 300;
+
+/// The arguments.
+struct Arguments {
+    seeds: Range<u64>,
+    steps: u64,
+    is_traced: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(arguments) = parse(&arguments) else {
+        println!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    // A panic of the engine is part of the report.
+    std::panic::set_hook(Box::new(|_| {}));
+    let (mut passed, mut failed) = (0u64, 0u64);
+    for seed in arguments.seeds {
+        let listener: Option<orrery_sim::Listener> = match arguments.is_traced {
+            true => Some(Box::new(|line| println!("{line}"))),
+            false => None,
+        };
+        match run(&Plan::new(seed, arguments.steps), listener) {
+            Ok(report) => {
+                passed += 1;
+                if arguments.is_traced {
+                    println!("{report:?}");
+                }
+            }
+            Err(failure) => {
+                failed += 1;
+                println!("{failure}");
+            }
+        }
+    }
+    println!("seeds {passed} passed, {failed} failed");
+    match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Returns the arguments; `None` if they are not understood.
+fn parse(arguments: &[String]) -> Option<Arguments> {
+    let mut parsed = Arguments {
+        seeds: 0..0,
+        steps: STEPS,
+        is_traced: false,
+    };
+    for pair in arguments.chunks(2) {
+        let [name, value] = pair else {
+            return None;
+        };
+        match name.as_str() {
+            "--seed" => {
+                let seed: u64 = value.parse().ok()?;
+                parsed.seeds = seed..seed.checked_add(1)?;
+                parsed.is_traced = true;
+            }
+            "--seeds" => {
+                let (first, end) = value.split_once("..")?;
+                parsed.seeds = first.parse().ok()?..end.parse().ok()?;
+            }
+            "--steps" => parsed.steps = value.parse().ok()?,
+            _ => return None,
+        }
+    }
+    (!parsed.seeds.is_empty()).then_some(parsed)
+}

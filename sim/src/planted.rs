@@ -1,0 +1,141 @@
+//! The store of a world, with room for one planted fault.
+//!
+//! The store is a [`Crashing`] one. A self-test plants a fault in it and expects that the checkers
+//! find the fault; without a fault every call is handed on as it is.
+
+use orrery_model::sync::lock;
+use orrery_storage::testing::Crashing;
+use orrery_storage::{
+    Capabilities, Commit, CommitOutcome, Lease, PartitionId, Receipt, Snapshot, Store, StoreError,
+};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The first byte of the keys of index entries.
+const INDEX_TAG: u8 = 0x80;
+/// The first byte of the rows of the change feed (`core/engine/src/partition/keys.rs`).
+const FEED_TAG: u8 = 0x14;
+/// Commits of items between two at which a fault shows.
+const EVERY: u64 = 7;
+
+/// A fault that a self-test plants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlantedFault {
+    /// The store drops the deletes of index entries of some commits.
+    IndexDeleteDropped,
+    /// The store answers some commits `Ok` and keeps nothing of them but their place.
+    CommitLost,
+    /// The store drops the row of the change feed of some commits.
+    FeedRowDropped,
+    /// The client carries out the operations of a batch one by one.
+    BatchInHalf,
+    /// The store answers every commit before it is durable.
+    AnsweredEarly,
+}
+
+/// The store. The module header describes it.
+pub(crate) struct Planted {
+    inner: Crashing,
+    fault: Option<PlantedFault>,
+    commits: AtomicU64,
+    /// Receipts of commits that were answered early. A receipt that is dropped would be flushed.
+    unanswered: Mutex<Vec<Receipt>>,
+}
+
+impl Planted {
+    /// Creates an empty store.
+    pub(crate) fn new(fault: Option<PlantedFault>) -> Planted {
+        Planted::over(Crashing::new(None), fault)
+    }
+
+    fn over(inner: Crashing, fault: Option<PlantedFault>) -> Planted {
+        Planted {
+            inner,
+            fault,
+            commits: AtomicU64::new(0),
+            unanswered: Mutex::default(),
+        }
+    }
+
+    /// Returns true if the store has crashed.
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.inner.has_crashed()
+    }
+
+    /// Crashes now.
+    pub(crate) fn crash(&self) {
+        self.inner.crash();
+    }
+
+    /// Arranges that the store crashes after this number of further steps, or does not.
+    pub(crate) fn crash_after(&self, steps: Option<u64>) {
+        self.inner.crash_after(steps);
+    }
+
+    /// Returns what is durable, as a store that does not crash yet.
+    pub(crate) fn reopen(&self) -> Planted {
+        Planted::over(self.inner.reopen(None), self.fault)
+    }
+
+    /// Returns true if the planted fault shows at this commit.
+    fn is_hit(&self, commit: &Commit) -> bool {
+        let writes_items = commit.puts.iter().any(|(key, _)| key[0] == FEED_TAG);
+        writes_items && self.commits.fetch_add(1, Ordering::SeqCst) % EVERY == EVERY - 1
+    }
+}
+
+impl Store for Planted {
+    fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
+        self.inner.open(partition)
+    }
+
+    fn submit(&self, lease: &Lease, mut commit: Commit) -> Receipt {
+        match self.fault {
+            Some(PlantedFault::IndexDeleteDropped) if self.is_hit(&commit) => {
+                commit.deletes.retain(|key| key[0] < INDEX_TAG);
+            }
+            Some(PlantedFault::FeedRowDropped) if self.is_hit(&commit) => {
+                commit.puts.retain(|(key, _)| key[0] != FEED_TAG);
+            }
+            Some(PlantedFault::CommitLost) if self.is_hit(&commit) => {
+                commit.puts.clear();
+                commit.deletes.clear();
+                commit.range_deletes.clear();
+            }
+            Some(PlantedFault::AnsweredEarly) => {
+                let receipt = self.inner.submit(lease, commit);
+                if let Some(refusal) = receipt.refusal() {
+                    return Receipt::ready(refusal);
+                }
+                lock(&self.unanswered).push(receipt);
+                return Receipt::ready(CommitOutcome::Ok);
+            }
+            _ => {}
+        }
+        self.inner.submit(lease, commit)
+    }
+
+    fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
+        self.inner.snapshot(partition)
+    }
+
+    fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
+        self.inner.destroy(partition)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.inner.sync()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn partitions(&self) -> Result<Option<Vec<PartitionId>>, StoreError> {
+        self.inner.partitions()
+    }
+
+    fn approximate_bytes(&self) -> u64 {
+        self.inner.approximate_bytes()
+    }
+}
