@@ -633,9 +633,12 @@ impl Catalog {
         all
     }
 
-    /// Returns the containers of all databases, in no particular order.
+    /// Returns the containers of all databases, in the order of their resource ids.
     pub(crate) fn all_containers(&self) -> Vec<Arc<Container>> {
-        self.state().containers.values().cloned().collect()
+        let mut all: Vec<_> = self.state().containers.values().cloned().collect();
+        // In an order that follows from the data, so that a history of work can be repeated.
+        all.sort_unstable_by_key(|container| container.rid());
+        all
     }
 
     /// Returns the latest `_ts` of all resources.
