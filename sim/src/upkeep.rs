@@ -434,10 +434,8 @@ impl Node<'_> {
         self.settle_ttls()
     }
 
-    /// Lets the engine visit each container once, and plans the next crash.
-    ///
-    /// The engine visits them in an order that differs from run to run, so neither a fault nor a
-    /// crash may come in between.
+    /// Lets the engine visit each container once, and plans the next crash. Neither a fault nor a
+    /// crash comes in between.
     fn survey(&mut self) -> Checked {
         self.store.inner().crash_after(None);
         loop {
