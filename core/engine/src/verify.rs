@@ -2,16 +2,16 @@
 //! there.
 //!
 //! ```text
-//! items ─▶ rows that follow from them ─▶ sums by item ─┐ differ: the rows of these items
-//! rows  ───────────────────────────────▶ sums by item ─┘ again, one by one ─▶ findings
+//! items -> rows that follow from them -> sums by item \ differ: the rows of these items
+//! rows  -------------------------------> sums by item /  again, one by one -> findings
 //! ```
 //!
 //! Most rows of a partition follow from its items: primary keys, natural order, change feed, index
 //! entries, unique keys, times to live. One pass in the order of the keys adds up the digests of
 //! the rows that follow from the items, and those of the rows that are there (`fingerprints.rs`).
-//! Where two sums differ, a second pass names the rows. So memory grows with quantised vectors
-//! alone, by 8 bytes each, and a partition without a difference is read once. Rows that follow from
-//! no single item have checks of their own (`own_rows.rs`, `versions.rs`, `vectors.rs`).
+//! A second pass names the rows of sums that differ. So a partition without a difference is read
+//! once, and memory grows by 8 bytes with each quantised vector and with nothing else. Rows that
+//! follow from no single item have checks of their own: `own_rows.rs`, `versions.rs`, `vectors.rs`.
 //!
 //! Promises: nothing is changed. Each partition is compared as of one moment, so writes may go on.
 //! A difference in a row is found whatever the row is, and named with its partition, its key and,

@@ -436,6 +436,15 @@ impl Error {
         }
         chain
     }
+
+    /// Returns the reason for the operator: the cause and its sources, which name files, or the
+    /// message of an error without a cause.
+    pub fn operator_text(&self) -> String {
+        match self.cause_chain() {
+            cause if cause.is_empty() => self.message().to_owned(),
+            cause => cause,
+        }
+    }
 }
 
 impl fmt::Display for Error {

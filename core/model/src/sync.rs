@@ -17,15 +17,30 @@
 //!    the partition itself. A value left behind by a panic can refuse a request; it cannot damage
 //!    data.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{
     Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Blocks the thread for a time, for what no event tells of. Rarely returns earlier.
 pub fn pause(time: Duration) {
     let never = Mutex::new(());
     drop(wait_timeout(&Condvar::new(), lock(&never), time));
+}
+
+/// The longest part of a pause between two looks at the flag that ends it.
+const PAUSE_PART: Duration = Duration::from_millis(100);
+
+/// Blocks the thread for a time, but not much longer than until the flag is true.
+pub fn pause_unless(is_over: &AtomicBool, time: Duration) {
+    let end = Instant::now() + time;
+    while !is_over.load(Ordering::Relaxed)
+        && let Some(left) = end.checked_duration_since(Instant::now())
+        && !left.is_zero()
+    {
+        pause(left.min(PAUSE_PART));
+    }
 }
 
 /// Locks a mutex, poisoned or not.

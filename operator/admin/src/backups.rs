@@ -1,7 +1,7 @@
 //! Backups of the data directory, taken while the server serves.
 
 use crate::call::{Answer, Call};
-use crate::jobs::Job;
+use crate::jobs::{BEGAN, ENDED, Job, STATUS};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, optional, required};
 use orrery_backup::{CreateOptions, Progress, Summary, create};
@@ -38,11 +38,7 @@ pub(crate) const START: Schema = Schema {
 pub(crate) const BACKUP: Schema = Schema {
     name: "Backup",
     members: &[
-        required(
-            "status",
-            ValueType::OneOf(&["running", "done", "cancelled", "failed"]),
-            "state of the backup",
-        ),
+        required("status", STATUS, "state of the backup"),
         optional("failure", ValueType::Text, "reason of a failure"),
         optional("id", ValueType::Text, "id of the backup, once it is done"),
         required("files", COUNT, "files to copy, or those of the backup"),
@@ -55,16 +51,8 @@ pub(crate) const BACKUP: Schema = Schema {
             "files that the target did not have before, once the backup is done",
         ),
         optional("newBytes", COUNT, "bytes of these files"),
-        required(
-            "beganMilliseconds",
-            COUNT,
-            "time of the data at the start, in milliseconds since 1970-01-01 UTC",
-        ),
-        optional(
-            "endedMilliseconds",
-            COUNT,
-            "time of the data at the end, in milliseconds since 1970-01-01 UTC",
-        ),
+        BEGAN,
+        ENDED,
     ],
 };
 
@@ -184,10 +172,7 @@ fn job_json(job: &Job<Progress, Made>) -> Object {
             }
         }
     }
-    json.push_new("beganMilliseconds", job.began_ms);
-    if let Some(ended_ms) = job.ended_ms {
-        json.push_new("endedMilliseconds", ended_ms);
-    }
+    job.push_times(&mut json);
     json
 }
 

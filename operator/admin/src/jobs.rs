@@ -5,16 +5,30 @@
 
 use crate::backups::Made;
 use crate::problem::Problem;
+use crate::schema::{COUNT, Member, ValueType, optional, required};
 use orrery_backup::Progress;
 use orrery_engine::{Verification, VerifyProgress};
-use orrery_model::sync::{lock, pause};
+use orrery_model::Object;
+use orrery_model::sync::{lock, pause_unless};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The longest pause between two looks at the wish to end.
-const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// The member with the start of work that goes on after the response.
+pub(crate) const BEGAN: Member = required(
+    "beganMilliseconds",
+    COUNT,
+    "time of the data at the start, in milliseconds since 1970-01-01 UTC",
+);
+/// The member with its end.
+pub(crate) const ENDED: Member = optional(
+    "endedMilliseconds",
+    COUNT,
+    "time of the data at the end, in milliseconds since 1970-01-01 UTC",
+);
+/// The member with the state of a job.
+pub(crate) const STATUS: ValueType = ValueType::OneOf(&["running", "done", "cancelled", "failed"]);
 
 /// The jobs of a server.
 #[derive(Default)]
@@ -55,6 +69,16 @@ pub(crate) struct Job<P, R> {
     cancel: Arc<AtomicBool>,
 }
 
+impl<P, R> Job<P, R> {
+    /// Adds the times of the job to its JSON, the members of [`BEGAN`] and [`ENDED`].
+    pub(crate) fn push_times(&self, json: &mut Object) {
+        json.push_new(BEGAN.name, self.began_ms);
+        if let Some(ended_ms) = self.ended_ms {
+            json.push_new(ENDED.name, ended_ms);
+        }
+    }
+}
+
 /// The way from a running job to its place.
 pub(crate) struct Report<P, R> {
     slot: Slot<P, R>,
@@ -69,13 +93,7 @@ impl<P, R> Report<P, R> {
 
     /// Waits, but no longer than the job is to run.
     pub(crate) fn pause(&self, time: Duration) {
-        let end = Instant::now() + time;
-        while !self.cancel.load(Ordering::Relaxed)
-            && let Some(left) = end.checked_duration_since(Instant::now())
-            && !left.is_zero()
-        {
-            pause(left.min(PAUSE_MAX));
-        }
+        pause_unless(&self.cancel, time);
     }
 
     /// Notes the progress. Returns false if the job is to end.

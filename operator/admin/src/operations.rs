@@ -2,6 +2,7 @@
 //! can be watched, run step by step and cancelled.
 
 use crate::call::{Answer, Call};
+use crate::jobs::{BEGAN, ENDED};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, YES_OR_NO, optional, required, yes_or_no};
 use orrery_engine::request::{RangeChange, RangeChangeStatus, SplitAt};
@@ -94,16 +95,8 @@ pub(crate) const OPERATION: Schema = Schema {
             ValueType::Text,
             "reason of a failure; a failed operation changes nothing",
         ),
-        required(
-            "beganMilliseconds",
-            COUNT,
-            "time of the data at the start, in milliseconds since 1970-01-01 UTC",
-        ),
-        optional(
-            "endedMilliseconds",
-            COUNT,
-            "time of the data at the end, in milliseconds since 1970-01-01 UTC",
-        ),
+        BEGAN,
+        ENDED,
     ],
 };
 

@@ -2,7 +2,7 @@
 //! server serves.
 
 use crate::call::{Answer, Call};
-use crate::jobs::Job;
+use crate::jobs::{BEGAN, ENDED, Job, STATUS};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, YES_OR_NO, optional, required, yes_or_no};
 use orrery_engine::{Engine, Finding, FindingPlace, Verification, VerifyProgress};
@@ -70,11 +70,7 @@ const FINDING: Schema = Schema {
 pub(crate) const VERIFICATION: Schema = Schema {
     name: "Verification",
     members: &[
-        required(
-            "status",
-            ValueType::OneOf(&["running", "done", "cancelled", "failed"]),
-            "state of the verification",
-        ),
+        required("status", STATUS, "state of the verification"),
         optional("failure", ValueType::Text, "reason of a failure"),
         optional("place", ValueType::Text, "partition that is being read"),
         required("partitions", COUNT, "physical partitions to read"),
@@ -92,16 +88,8 @@ pub(crate) const VERIFICATION: Schema = Schema {
             ValueType::ObjectList(&FINDING),
             "differences, at most 1000; empty while the verification runs",
         ),
-        required(
-            "beganMilliseconds",
-            COUNT,
-            "time of the data at the start, in milliseconds since 1970-01-01 UTC",
-        ),
-        optional(
-            "endedMilliseconds",
-            COUNT,
-            "time of the data at the end, in milliseconds since 1970-01-01 UTC",
-        ),
+        BEGAN,
+        ENDED,
     ],
 };
 
@@ -160,10 +148,7 @@ fn verify(
         failure = engine.write_failure();
         failure.is_none() && watch(progress)
     });
-    let found = found.map_err(|error| match error.cause_chain() {
-        cause if cause.is_empty() => error.message().to_owned(),
-        cause => cause,
-    })?;
+    let found = found.map_err(|error| error.operator_text())?;
     match failure {
         Some(failure) => Err(format!("the verification ended before its end: {failure}")),
         None => Ok(found),
@@ -216,10 +201,7 @@ fn job_json(job: &Job<VerifyProgress, Verification>) -> Object {
         json.push_new("place", progress.place.to_string());
     }
     push_found(&mut json, progress, &found.findings);
-    json.push_new("beganMilliseconds", job.began_ms);
-    if let Some(ended_ms) = job.ended_ms {
-        json.push_new("endedMilliseconds", ended_ms);
-    }
+    job.push_times(&mut json);
     json
 }
 

@@ -3,7 +3,7 @@
 //! Left out: the time that the copying itself takes is measured, so a slow disk is not slowed
 //! further.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use orrery_model::sync;
@@ -20,9 +20,6 @@ pub(crate) trait Clock {
     /// Waits.
     fn pause(&mut self, time: Duration);
 }
-
-/// The longest pause between two looks at the wish to cancel.
-const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// The clock of the machine.
 pub(crate) struct MachineClock<'a> {
@@ -46,16 +43,9 @@ impl Clock for MachineClock<'_> {
     }
 
     fn pause(&mut self, time: Duration) {
-        let end = Instant::now() + time;
-        let is_cancelled = || {
-            self.is_cancelled
-                .is_some_and(|flag| flag.load(Ordering::Relaxed))
-        };
-        while !is_cancelled()
-            && let Some(left) = end.checked_duration_since(Instant::now())
-            && !left.is_zero()
-        {
-            sync::pause(left.min(PAUSE_MAX));
+        match self.is_cancelled {
+            Some(is_cancelled) => sync::pause_unless(is_cancelled, time),
+            None => sync::pause(time),
         }
     }
 }

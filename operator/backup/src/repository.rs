@@ -327,8 +327,8 @@ impl Sink for RepositorySink {
         // The name of an object of an interrupted run may not be durable yet, so its folder is
         // synced in any case.
         self.object_folder(&object)?;
-        // An object that is there is replaced too: nobody knows whether its bytes are still those
-        // of its name, and these are.
+        // An object that exists is replaced too: its bytes may be damaged, and the new ones have
+        // the hash of its name.
         let is_new = !self.has_object(&content.sha256, content.bytes);
         temporary.keep_as(&object)?;
         Ok(Stored {

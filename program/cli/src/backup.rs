@@ -111,9 +111,8 @@ pub(crate) fn server_of(
     if is_online || management.admin_endpoint.is_some() {
         return Some(ServerOf::Options);
     }
-    let examined = folder.is_dir().then(|| LocalStore::examine(folder));
-    match examined {
-        Some(Err(StoreError::Locked { holder, .. })) => Some(ServerOf::Directory(holder)),
+    match LocalStore::check_unused(folder) {
+        Err(StoreError::Locked { holder, .. }) => Some(ServerOf::Directory(holder)),
         _ => None,
     }
 }

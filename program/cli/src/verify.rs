@@ -133,14 +133,7 @@ pub(crate) fn verified(
     if shows_progress {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
-    found.map_err(|error| {
-        let cause = error.cause_chain();
-        let reason = match cause.is_empty() {
-            true => error.message(),
-            false => &cause,
-        };
-        Failure::Data(format!("cannot read the data: {reason}"))
-    })
+    found.map_err(|error| Failure::Data(format!("cannot read the data: {}", error.operator_text())))
 }
 
 /// Has a server verify its data, and waits for the end.

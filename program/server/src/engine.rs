@@ -115,10 +115,7 @@ pub fn open_on(
         Ok(engine) => Ok(Arc::new(engine)),
         Err(error) => {
             // The message is meant for clients; the cause names files and is more useful here.
-            let mut cause = error.cause_chain();
-            if cause.is_empty() {
-                cause = error.message().to_owned();
-            }
+            let cause = error.operator_text();
             Err(Failure::Data(format!("cannot open the data: {cause}")))
         }
     }

@@ -345,10 +345,7 @@ impl Engine {
             self.catalog()
                 .release_storage_ids(targets.map(|(storage_id, _)| storage_id));
         }
-        let failure = error.map(|error| match error.cause_chain() {
-            cause if cause.is_empty() => error.message().to_owned(),
-            cause => cause,
-        });
+        let failure = error.map(Error::operator_text);
         let now = self.world.now_ms();
         operation.update(|status| {
             status.stage = stage;

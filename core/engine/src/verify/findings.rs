@@ -279,12 +279,7 @@ impl<'a> PartitionFindings<'a> {
 
     /// Adds the failure of a read of rows of a kind.
     pub(super) fn add_failure(&mut self, key: &[u8], error: &Error) {
-        let cause = error.cause_chain();
-        let detail = match cause.is_empty() {
-            true => error.message().to_owned(),
-            false => cause,
-        };
-        self.add(Check::Unreadable, key, detail);
+        self.add(Check::Unreadable, key, error.operator_text());
     }
 
     /// Counts findings without naming them.

@@ -208,6 +208,15 @@ impl LocalStore {
         repair::examine(path.as_ref())
     }
 
+    /// Checks that no other process uses a data directory. Reads none of its data.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] if another process uses the directory; others when it does not exist
+    /// or has another format.
+    pub fn check_unused(path: impl AsRef<Path>) -> Result<(), StoreError> {
+        Directory::claim_existing(path.as_ref()).map(drop)
+    }
+
     /// Returns the files of a data directory that are not as written, each with its fault. Journals
     /// are left out, which [`LocalStore::examine`] reads, and the blocks of tables, which an open
     /// store checks. Changes nothing.

@@ -489,11 +489,7 @@ impl OwnerNode {
                 .engine
                 .load_catalog(answer.catalog, answer.confirmed_ms)
         {
-            let mut cause = error.cause_chain();
-            if cause.is_empty() {
-                cause = error.message().to_owned();
-            }
-            self.tell("the catalog cannot be read now", &cause);
+            self.tell("the catalog cannot be read now", &error.operator_text());
             return;
         }
         for (partition, id) in changes.gained {

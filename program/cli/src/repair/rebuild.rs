@@ -90,9 +90,6 @@ fn rebuild(engine: &Engine, (database, container, range_id): &Place) -> String {
     let rebuilt = container.and_then(|container| engine.rebuild_partition(&container, *range_id));
     match rebuilt {
         Ok((items, new_id)) => format!("{path}: {items} items, now pkranges/{new_id}"),
-        Err(error) => match error.cause_chain() {
-            cause if cause.is_empty() => format!("{path}: not rebuilt: {}", error.message()),
-            cause => format!("{path}: not rebuilt: {cause}"),
-        },
+        Err(error) => format!("{path}: not rebuilt: {}", error.operator_text()),
     }
 }
