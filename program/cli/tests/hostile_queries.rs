@@ -13,6 +13,9 @@ use std::time::Instant;
 /// and the server itself.
 const MEMORY_MB: u64 = 800;
 
+/// Times that a query is sent again after a timeout.
+const RETRIES: usize = 5;
+
 fn server() -> (Server, Client) {
     let server = start(&["--memory"]).expect("it starts");
     let mut client = server.client();
@@ -165,6 +168,20 @@ fn check(name: &str, answer: &Answer, expected: Expected) {
     }
 }
 
+/// Returns the answer to a query. A query with one outcome is sent again after a timeout, as clients
+/// do: beside other load, a request has less of the processor in its time limit.
+fn answer_of(client: &mut Client, request: &Request, expected: Expected) -> Answer {
+    let may_time_out = matches!(expected, Expected::Timeout | Expected::SuccessOrTimeout);
+    let mut answer = client.call(request);
+    for _ in 0..RETRIES {
+        if answer.status != 408 || may_time_out {
+            break;
+        }
+        answer = client.call(request);
+    }
+    answer
+}
+
 /// Runs all queries and checks the answers, memory, and that the server still answers. Without its
 /// limits a query would not end.
 fn check_queries(queries: Vec<(&str, Request, Expected)>) {
@@ -173,7 +190,7 @@ fn check_queries(queries: Vec<(&str, Request, Expected)>) {
     peak_memory_mb(&server);
     for (name, request, expected) in queries {
         let begun = Instant::now();
-        let answer = client.call(&request);
+        let answer = answer_of(&mut client, &request, expected);
         let (took, memory_mb) = (begun.elapsed(), peak_memory_mb(&server));
         eprintln!(
             "| {name} | {} | {:.2} s | {memory_mb} MB |",

@@ -128,8 +128,9 @@ fn enforcement_is_switched_for_a_container() {
         )
     };
     assert_eq!(decide(&mut manager, "on"), "on");
-    // The requests cost more than one second of the partition's budget, because they all have one
-    // partition key.
+    // A few of these requests cost more than one second of the partition's budget, because they all
+    // have one partition key.
+    manager.ok("PUT", THROUGHPUT, r#"{"ruPerSecond":1200}"#);
     let item = format!(r#"{{"id":"a","k":"a","filler":"{}"}}"#, "x".repeat(200_000));
     let create = Request::new("POST", ITEMS)
         .key("a")
