@@ -13,8 +13,9 @@
 //! ```
 //!
 //! In both cases the page costs at most twice as much as the cheaper of both, apart from the first
-//! entries. Costs are prices of counted work, so the same data gives the same choice. The work for
-//! the access path that lost is reported (`Compared`) and not charged, as planning is not.
+//! entries and from the counting. Costs are prices of counted work, so the same data gives the same
+//! choice. The work for the access path that lost is reported (`Compared`) and not charged, as
+//! planning is not.
 //!
 //! A query with more rows than the page takes is another case: a sort is repeated for every page,
 //! while a walk continues. In one partition a sort that seems much cheaper by the counts is taken
@@ -188,7 +189,9 @@ impl<'a> Candidates<'a> {
                 true => cost.saturating_mul(REPEATED_SORT_FACTOR),
                 false => cost,
             };
-            let is_over = |walk: &Walk| prices.of_walk(walk, sort.counted) >= cost;
+            // The checks cost as much as the walk so far, whichever of both is taken in the end.
+            let counted = if is_bounded_below { 0 } else { sort.counted };
+            let is_over = |walk: &Walk| prices.of_walk(walk, counted) >= cost;
             if cost > prices.of(WALKED_ENTRIES_MAX, 0) || self.walk_ahead(walk, is_over)? {
                 return Ok(false);
             }
