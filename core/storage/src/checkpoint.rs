@@ -32,6 +32,9 @@ pub struct Checkpoint {
     pub heads: BTreeMap<PartitionId, Head>,
     /// The id of the data directory: 32 hexadecimal digits, the same for all of its checkpoints.
     pub store_id: String,
+    /// The number of the last group of commits that it holds. The groups of a store are numbered
+    /// without a gap.
+    pub group: u64,
     /// Keeps the files until it is dropped.
     staging: Box<dyn Any + Send + Sync>,
 }
@@ -84,12 +87,14 @@ impl Checkpoint {
         files: Vec<CheckpointFile>,
         heads: BTreeMap<PartitionId, Head>,
         store_id: String,
+        group: u64,
         staging: Box<dyn Any + Send + Sync>,
     ) -> Checkpoint {
         Checkpoint {
             files,
             heads,
             store_id,
+            group,
             staging,
         }
     }

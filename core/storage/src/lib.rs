@@ -16,6 +16,7 @@ pub mod checkpoint;
 pub mod commit;
 pub mod damage;
 pub mod error;
+pub mod journal_log;
 pub mod local;
 pub mod memory;
 mod ownership;
@@ -27,7 +28,11 @@ pub use checkpoint::{Checkpoint, CheckpointFile, FORMAT_FILE, format_of_new_stor
 pub use commit::{Commit, CommitOutcome, Head, Limits, Lsn, PartitionId, Token};
 pub use damage::{Damage, DamagedContents, ScrubProgress};
 pub use error::StoreError;
-pub use local::{FORMAT, FileFault, LocalOptions, LocalStore, Loss, LostCommit};
+pub use journal_log::{JournalLog, LogPosition, LogSegment, NextSegment};
+pub use local::{
+    FORMAT, FileFault, LocalOptions, LocalStore, LogClock, LogExtension, LogKeeping, Loss,
+    LostCommit,
+};
 pub use memory::MemoryStore;
 pub use receipt::{Pending, Receipt};
 pub use store::{

@@ -70,6 +70,7 @@ use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, CommitOutcome, Head, Limits, PartitionId, Token};
 use crate::damage::{Damage, ScrubProgress};
 use crate::error::StoreError;
+use crate::journal_log::JournalLog;
 use crate::receipt::Receipt;
 
 /// A cheap, shared slice of bytes. A slice of a block keeps the whole block in memory: copy what is
@@ -414,6 +415,11 @@ pub trait Store: Send + Sync {
     fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
         Ok(None)
     }
+
+    /// Returns the log of the store for a continuous backup; `None` if the store keeps none.
+    fn journal_log(&self) -> Option<&dyn JournalLog> {
+        None
+    }
 }
 
 /// Implements [`Store`] for a pointer to a store.
@@ -540,6 +546,10 @@ macro_rules! store_behind {
 
             fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
                 (**self).checkpoint()
+            }
+
+            fn journal_log(&self) -> Option<&dyn JournalLog> {
+                (**self).journal_log()
             }
         }
     )+};

@@ -247,6 +247,7 @@ pub(super) fn take(
         files,
         image.heads,
         store_id,
+        image.mark.group,
         Box::new(staging),
     ))
 }

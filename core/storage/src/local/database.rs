@@ -22,6 +22,7 @@ use super::blocks::SEAL;
 use super::directory::RESTORE_ADVICE;
 use super::high_water::Mark;
 use super::journal::{GROUP_KEY, GroupRecord};
+use super::kept_journals::SECOND_KEY;
 use super::keys::{
     DESTRUCTION_PREFIX, EPOCH_FLOOR_KEY, HEAD_PREFIX, MIRRORED_KEY, decode_ownership,
     partition_behind,
@@ -158,6 +159,13 @@ impl OpenDatabase {
             .first()
             .and_then(|(_, bytes)| GroupRecord::decode(bytes));
         Ok(record.map(|record| record.mark).unwrap_or_default())
+    }
+
+    /// Returns the last second that a group was written in, as far as it is recorded; 0 if not.
+    pub(super) fn second(&self) -> Result<u64, StoreError> {
+        let records = self.records(SECOND_KEY)?;
+        let bytes = records.first().and_then(|(_, bytes)| bytes.first_chunk());
+        Ok(bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes)))
     }
 
     /// Returns true if both keyspaces have all records of the store.

@@ -7,6 +7,7 @@
 //! high-water    how far the log was acknowledged (high_water.rs)
 //! damage/       records of damaged blocks, if there are any (damage.rs)
 //! checkpoints/  links to files that are being copied for a backup (checkpoint.rs)
+//! kept-journals/ links to journals that a continuous backup has not copied (kept_journals.rs)
 //! store/        the tables and journals of fjall
 //! ```
 //!
@@ -36,6 +37,7 @@ pub(super) const STORE_DIRECTORY: &str = "store";
 pub(super) const HIGH_WATER_FILE: &str = "high-water";
 pub(super) const DAMAGE_DIRECTORY: &str = "damage";
 const CHECKPOINTS_DIRECTORY: &str = "checkpoints";
+const KEPT_JOURNALS_DIRECTORY: &str = "kept-journals";
 /// Bytes of the id of a directory. The format file has two hexadecimal digits for each.
 const ID_BYTES: usize = 16;
 /// The first line of the format file.
@@ -144,6 +146,17 @@ impl Directory {
     /// Returns the directory with the links of checkpoints.
     pub(super) fn checkpoints(&self) -> PathBuf {
         self.root.join(CHECKPOINTS_DIRECTORY)
+    }
+
+    /// Returns the directory with the journals that are kept for a continuous backup.
+    pub(super) fn kept_journals(&self) -> PathBuf {
+        self.root.join(KEPT_JOURNALS_DIRECTORY)
+    }
+
+    /// Gives up the journals that are kept for a continuous backup.
+    pub(super) fn remove_kept_journals(&self) -> Result<(), StoreError> {
+        let folder = self.kept_journals();
+        ignore_missing(std::fs::remove_dir_all(&folder)).map_err(StoreError::io("remove", &folder))
     }
 
     /// Returns the id of the directory. Gives it one, durably, if it has none yet.

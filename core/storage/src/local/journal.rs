@@ -22,7 +22,8 @@
 //! ```
 //!
 //! A *group record* is an item whose key is [`GROUP_KEY`]; its value is a [`GroupRecord`], and it
-//! stands in the last batch of its group.
+//! stands in the last batch of its group. The record of the second of a group
+//! (`kept_journals.rs`) stands in the same batch.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -32,6 +33,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::directory::{RESTORE_ADVICE, journals};
 use super::high_water::{ACCEPT_ADVICE, Mark};
+use super::kept_journals::SECOND_KEY;
 use crate::error::StoreError;
 
 /// Key of the group record in both keyspaces: the reserved partition, a tag, and a text that
@@ -188,6 +190,8 @@ pub(super) struct Batch {
     pub(super) sequence: u64,
     /// The group record, if the batch is the last of its group.
     pub(super) record: Option<GroupRecord>,
+    /// The second of the clock, if the batch has a record of it.
+    pub(super) second: Option<u64>,
     /// Bytes that the batch takes in the journal.
     pub(super) bytes: u64,
 }
@@ -381,6 +385,7 @@ fn try_read_items(
     let mut batch = Batch {
         sequence: u64::from_le_bytes(sequence),
         record: None,
+        second: None,
         bytes: BATCH_FRAME_BYTES as u64,
     };
     let (mut hash, mut body) = (Xxh3::new(), Vec::new());
@@ -398,6 +403,8 @@ fn try_read_items(
         let (key, value) = body.split_at(key_len);
         if key == GROUP_KEY {
             batch.record = GroupRecord::decode(value);
+        } else if key == SECOND_KEY {
+            batch.second = u64_at(value, 0);
         }
         visit(key, value);
         batch.bytes += (ITEM_HEAD_BYTES + body.len()) as u64;

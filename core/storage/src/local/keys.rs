@@ -6,6 +6,7 @@
 //! keyspace rows   ff*8 | 01 | partition u64 BE  -> epoch u64 | lsn u64 | token 16   head record
 //!                 ff*8 | 03                     -> epoch u64                        epoch floor
 //!                 ff*8 | 04 | partition u64 BE  -> nothing          destruction not finished
+//! keyspace rows   ff*8 | 06                     -> second u64        (kept_journals.rs)
 //! both keyspaces  ff*8 | 02 "orrery group"      -> group record (journal.rs)
 //! ```
 //!

@@ -11,6 +11,8 @@
 //! - `space.rs`: the limits of free space and the reserve; `reopening.rs` and `journal_cut.rs`: the
 //!   way back after a failed write;
 //! - `checkpoint.rs`: links to all files at one moment, for a backup;
+//! - `kept_journals.rs`, `journal_log.rs` and `log_extension.rs`: the journals as a log that a
+//!   continuous backup copies, and that extends a copy of the directory;
 //! - `maintenance.rs`: compactions and the check of all blocks; `blocks.rs`: the blocks of a table;
 //!   `damage.rs`: the list of damaged blocks; `diagnosis.rs`: the damaged file behind a refusal.
 //!
@@ -34,9 +36,12 @@ mod directory;
 mod high_water;
 mod journal;
 mod journal_cut;
+mod journal_log;
+mod kept_journals;
 mod keys;
 #[cfg(test)]
 mod local_tests;
+mod log_extension;
 mod maintenance;
 mod reopening;
 mod repair;
@@ -64,17 +69,20 @@ use self::tables::{Tables, WriteTask};
 
 pub use self::diagnosis::FileFault;
 pub use self::directory::FORMAT;
+pub use self::kept_journals::{LogClock, LogKeeping};
+pub use self::log_extension::LogExtension;
 pub use self::repair::{Loss, LostCommit};
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, CommitOutcome, Limits, PartitionId};
 use crate::damage::{Damage, ScrubProgress};
 use crate::error::StoreError;
+use crate::journal_log::JournalLog;
 use crate::ownership::{Ownership, OwnershipTable, check_partition};
 use crate::receipt::Receipt;
 use crate::store::{Capabilities, DamageReport, Direction, Lease, Snapshot, Store};
 
 /// The options with which a local store is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct LocalOptions {
     /// Memory for blocks of tables, in bytes. The process was measured to use up to twice this
     /// value: give half of the memory that it may use.
@@ -97,6 +105,8 @@ pub struct LocalOptions {
     pub scrub_bytes_per_second: u64,
     /// Bytes from which on a memtable is sealed and written to a table.
     pub memtable_bytes: u64,
+    /// The keeping of journals for a continuous backup: see [`Store::journal_log`].
+    pub log: LogKeeping,
 }
 
 impl Default for LocalOptions {
@@ -110,6 +120,7 @@ impl Default for LocalOptions {
             accept_damage: false,
             scrub_bytes_per_second: 4 << 20,
             memtable_bytes: 16 << 20,
+            log: LogKeeping::Off,
         }
     }
 }
@@ -545,6 +556,14 @@ impl Store for LocalStore {
 
     fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
         checkpoint::take(&self.committer, |from, to| std::fs::hard_link(from, to)).map(Some)
+    }
+
+    fn journal_log(&self) -> Option<&dyn JournalLog> {
+        let tables = self.committer.sink();
+        tables
+            .kept_journals
+            .is_some()
+            .then_some(self as &dyn JournalLog)
     }
 }
 

@@ -206,6 +206,10 @@ impl Tables {
         journal::cut_torn_tail(&contents)?;
         let database = open_database(&self.directory, &self.options, false)?;
         compare(&store, &database, &contents, Some(writer.mark))?;
+        // A journal that was cut is another file now.
+        if let Some(kept) = &self.kept_journals {
+            kept.link_all()?;
+        }
         writer.mark = database.mark()?;
         writer.ungrouped_from = contents.ungrouped_from;
         writer.failed_from = None;

@@ -33,6 +33,7 @@ use super::database::{OpenDatabase, Recovered};
 use super::directory::Directory;
 use super::high_water::{HighWater, Mark};
 use super::journal::{GROUP_KEY, GroupRecord};
+use super::kept_journals::{KeptJournals, SECOND_KEY};
 use super::keys::{
     EPOCH_FLOOR_KEY, MIRRORED_KEY, PREFIX_BYTES, destruction_key, encode_ownership, head_key,
     is_index_key, partition_range, prefixed_key,
@@ -139,6 +140,8 @@ pub(super) struct Tables {
     is_waiting_allowed: AtomicBool,
     sync_seconds: Histogram,
     pub(super) checkpoints: Checkpoints,
+    /// The journals that are kept for a continuous backup, if there is one.
+    pub(super) kept_journals: Option<KeptJournals>,
     pub(super) fault: FaultPoint,
     // Declared last, so that the directory is unlocked after all other fields, snapshots included,
     // are dropped.
@@ -174,6 +177,18 @@ impl Tables {
         let unfinished = database.unfinished_destructions()?;
         let recovered = database.recover_heads()?;
         let is_mirrored = database.is_mirrored();
+        let kept_journals = match options.log.clock(&directory.kept_journals())? {
+            Some(clock) => {
+                let (folder, store) = (directory.kept_journals(), directory.store());
+                let second = database.second()?;
+                let kept = KeptJournals::open(folder, store, clock, mark.group, second)?;
+                Some(kept)
+            }
+            None => {
+                directory.remove_kept_journals()?;
+                None
+            }
+        };
         let signal = Signal::default();
         for is_index in [false, true] {
             // The other keyspace had the records; the maintenance thread takes the block out.
@@ -200,6 +215,7 @@ impl Tables {
             is_waiting_allowed: AtomicBool::new(false),
             sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             checkpoints: Checkpoints::default(),
+            kept_journals,
             fault: FaultPoint::default(),
             directory,
         };
@@ -396,8 +412,13 @@ impl Tables {
             first_sequence,
         }
         .encode();
-        let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), 2);
+        let mut batch = OwnedWriteBatch::with_capacity(database.db.clone(), 3);
         put_record(database, &mut batch, GROUP_KEY, &record);
+        let kept = self.kept_journals.as_ref();
+        let second = kept.and_then(|kept| kept.new_second(writer.mark.group));
+        if let Some(second) = second {
+            batch.insert(&database.rows, SECOND_KEY, second.to_le_bytes());
+        }
         batch.commit().map_err(failed)?;
         self.fault.pass(database).map_err(failed)?;
         self.sync_seconds
@@ -408,6 +429,10 @@ impl Tables {
         writer.mark = mark;
         writer.ungrouped_from = None;
         writer.failed_from = None;
+        if let Some(kept) = kept {
+            kept.link_next();
+            kept.set_second(second.unwrap_or(kept.second()));
+        }
         self.access.publish(heads);
         Ok(())
     }
