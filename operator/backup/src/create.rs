@@ -38,6 +38,8 @@ pub(crate) const EXTRA_FOLDER: &str = "extra/";
 pub struct CreateOptions<'a> {
     /// The moment, in milliseconds since 1970. It gives the backup its id.
     pub now_ms: u64,
+    /// The clock, if the moment is to be one after the checkpoint in place of `now_ms`.
+    pub clock_ms: Option<fn() -> u64>,
     /// The version of the program.
     pub program: String,
     /// A description for the manifest, such as the names of containers.
@@ -55,6 +57,7 @@ impl CreateOptions<'_> {
     pub fn new(now_ms: u64, program: impl Into<String>) -> CreateOptions<'static> {
         CreateOptions {
             now_ms,
+            clock_ms: None,
             program: program.into(),
             about: Json::Null,
             bytes_per_second: 0,
@@ -126,6 +129,9 @@ fn create_with(
     let Some(checkpoint) = store.checkpoint()? else {
         return Err(BackupError::NoFiles);
     };
+    let moment_ms = options
+        .clock_ms
+        .map_or(options.now_ms, |clock_ms| clock_ms());
     sink.begin(&checkpoint.store_id)?;
 
     // The store goes on; the files stay as they are until the checkpoint is dropped.
@@ -153,14 +159,15 @@ fn create_with(
     // The manifest comes last: a backup without one does not exist.
     let heads = checkpoint.heads.iter();
     let manifest = Manifest {
-        id: sink.free_id(&id_of(options.now_ms))?,
-        moment_ms: options.now_ms,
+        id: sink.free_id(&id_of(moment_ms))?,
+        moment_ms,
         program: options.program.clone(),
         store_format: FORMAT.into(),
         store_id: checkpoint.store_id.clone(),
         heads: heads
             .map(|(partition, head)| (*partition, head.lsn))
             .collect(),
+        group: Some(checkpoint.group),
         about: options.about.clone(),
         bytes: copied.iter().map(|file| file.bytes).sum(),
         new_bytes,
@@ -336,7 +343,7 @@ fn identity_of(path: &Path) -> Option<String> {
 }
 
 /// Returns the id of a backup of a moment: the time in UTC, by the second.
-fn id_of(now_ms: u64) -> String {
+pub(crate) fn id_of(now_ms: u64) -> String {
     let ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
     let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
     time.strftime("%Y%m%dT%H%M%SZ").to_string()

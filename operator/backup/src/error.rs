@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use orrery_storage::StoreError;
 
 /// A failure of a backup, of a check or of a restore.
@@ -107,6 +108,38 @@ pub enum BackupError {
         /// The fault.
         detail: String,
     },
+    /// A continuous backup needs a folder.
+    NoFolder {
+        /// The file, or the name of one.
+        path: PathBuf,
+    },
+    /// The repository has no log, or the log has no backup to begin with.
+    NoLog {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// The log does not have a moment.
+    MomentNotInLog {
+        /// The repository.
+        path: PathBuf,
+        /// The second that was asked for, since 1970.
+        second: u64,
+        /// The last second before it that can be restored.
+        before: Option<u64>,
+        /// The first second behind it that can be restored.
+        after: Option<u64>,
+    },
+    /// A segment of a log that a restore needs is missing or damaged.
+    DamagedLog {
+        /// The segment.
+        path: PathBuf,
+        /// The fault.
+        detail: String,
+        /// The last second before it that can be restored.
+        before: Option<u64>,
+        /// The first second behind it that can be restored.
+        after: Option<u64>,
+    },
     /// The directory into which a backup is to be restored is not empty.
     TargetNotEmpty {
         /// The directory.
@@ -197,6 +230,35 @@ impl fmt::Display for BackupError {
             ),
             BackupError::Cancelled => {
                 f.write_str("the operation was cancelled; what is copied already is used next time")
+            }
+            BackupError::NoFolder { path } => write!(
+                f,
+                "{} is no folder, which a continuous backup needs; name a new or empty folder",
+                path.display()
+            ),
+            BackupError::NoLog { path } => write!(
+                f,
+                "{} has no continuous backup with a base; restore one of its backups instead",
+                path.display()
+            ),
+            BackupError::MomentNotInLog {
+                path,
+                second,
+                before,
+                after,
+            } => {
+                let (path, second) = (path.display(), utc(*second));
+                write!(f, "the continuous backup in {path} has no {second}; ")?;
+                fmt_moments(f, *before, *after)
+            }
+            BackupError::DamagedLog {
+                path,
+                detail,
+                before,
+                after,
+            } => {
+                write!(f, "{} cannot be used: {detail}; ", path.display())?;
+                fmt_moments(f, *before, *after)
             }
             BackupError::TargetNotEmpty { .. }
             | BackupError::TargetUnfinished { .. }
@@ -314,6 +376,26 @@ impl BackupError {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns a second since 1970 as a time in UTC.
+pub(crate) fn utc(second: u64) -> String {
+    let second = i64::try_from(second).unwrap_or(i64::MAX);
+    let time = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
+    time.to_string()
+}
+
+/// Writes the moments that can be restored instead.
+fn fmt_moments(f: &mut fmt::Formatter<'_>, before: Option<u64>, after: Option<u64>) -> fmt::Result {
+    match (before.map(utc), after.map(utc)) {
+        (Some(before), Some(after)) => write!(
+            f,
+            "the moments next to it that can be restored are {before} and {after}"
+        ),
+        (Some(before), None) => write!(f, "the last moment that can be restored is {before}"),
+        (None, Some(after)) => write!(f, "the first moment that can be restored is {after}"),
+        (None, None) => f.write_str("no other moment of this log can be restored"),
     }
 }
 

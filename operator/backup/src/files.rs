@@ -215,6 +215,13 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 #[derive(Debug)]
 pub(crate) struct Lock(File);
 
+impl Lock {
+    /// Returns true if the locked file is still the one at a path, as far as the system tells.
+    pub(crate) fn is_at(&self, path: &Path) -> io::Result<bool> {
+        is_at(&self.0, path)
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // A process that another thread starts at this moment has a copy of the open file.

@@ -6,6 +6,7 @@
 //! orrery-backups.json   marker: format, id of the store, a sentence for people
 //! objects/ab/ab34…      contents of files, named by their SHA-256; many backups share one
 //! backups/ID.json       manifest of a backup: its files with their hashes, the heads, totals
+//! log/                  the log of the store since some of the backups (log/mod.rs)
 //! lock                  locked while a process changes the repository; holds the process id
 //! ```
 //!
@@ -17,6 +18,7 @@
 //!   `source.rs`: reading of either form;
 //! - `manifest.rs`: the text of manifests and of the marker;
 //! - `verify.rs`, `prune.rs`, `restore.rs`: what is done with backups;
+//! - `log/`: the continuous backup, and the restore of a moment;
 //! - `files.rs`: durable writes, hashes and the lock; `pace.rs`: the limit of bytes per second.
 //!
 //! Promised:
@@ -35,6 +37,7 @@ mod archive;
 mod create;
 mod error;
 mod files;
+mod log;
 mod manifest;
 mod pace;
 mod prune;
@@ -46,6 +49,10 @@ mod verify;
 
 pub use create::{CreateOptions, ExtraFile, Summary, create};
 pub use error::BackupError;
+pub use log::{
+    BaseBegun, ContinuousBackup, ContinuousOptions, Expired, Expiry, LogProblem, Moment,
+    RestoredMoment, Round, VerifiedSpan, Window, create_base, limit_kept, restore_to, windows,
+};
 pub use manifest::{Manifest, ManifestFile};
 pub use prune::{Pruned, Retention, prune};
 pub use restore::{Restored, UNFINISHED_FILE, restore};

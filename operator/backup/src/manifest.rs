@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! {"format": 1, "id": "20261126T174005Z", "momentMs": 1795801205000, "program": "0.1.0",
-//!  "storeFormat": 3, "storeId": "32 hex digits", "heads": {"7": 41}, "about": any value,
+//!  "storeFormat": 3, "storeId": "32 hex digits", "heads": {"7": 41}, "group": 90,
+//!  "about": any value,
 //!  "bytes": 812, "newBytes": 300,
 //!  "files": [{"name": "store/1.jnl", "bytes": 300, "sha256": "64 hex digits"},
 //!            {"name": "store/keyspaces/1/tables/5", "bytes": 512, "sha256": "64 hex digits",
@@ -49,6 +50,9 @@ pub struct Manifest {
     pub store_id: String,
     /// The last commit of each partition that the backup has.
     pub heads: BTreeMap<PartitionId, Lsn>,
+    /// The last group of commits of the store that the backup has; `None` in backups of earlier
+    /// versions.
+    pub group: Option<u64>,
     /// The description that the caller gave, such as the names of containers.
     pub about: Json,
     /// The files, in the order of their names.
@@ -90,6 +94,9 @@ impl Manifest {
         members.set("storeFormat", number(self.store_format));
         members.set("storeId", self.store_id.as_str());
         members.set("heads", Json::Object(heads));
+        if let Some(group) = self.group {
+            members.set("group", number(group));
+        }
         members.set("about", self.about.clone());
         members.set("bytes", number(self.bytes));
         members.set("newBytes", number(self.new_bytes));
@@ -120,6 +127,7 @@ impl Manifest {
             store_format: u64_of(members.get("storeFormat")?)?,
             store_id: text_of(members, "storeId")?,
             heads,
+            group: members.get("group").and_then(u64_of),
             about: members.get("about")?.clone(),
             files: files
                 .iter()
@@ -178,7 +186,7 @@ pub(crate) fn parse_marker(path: &Path, text: &[u8]) -> Result<String, BackupErr
 }
 
 /// Returns the text of an object, with the hash of the object.
-fn sealed(mut members: Object) -> String {
+pub(crate) fn sealed(mut members: Object) -> String {
     let hash = sha256(Json::Object(members.clone()).to_text().as_bytes());
     members.set("sha256", hash);
     let mut text = Json::Object(members).to_text();
@@ -187,7 +195,7 @@ fn sealed(mut members: Object) -> String {
 }
 
 /// Parses the text of an object and checks its format and its hash.
-fn opened(path: &Path, text: &[u8]) -> Result<Object, BackupError> {
+pub(crate) fn opened(path: &Path, text: &[u8]) -> Result<Object, BackupError> {
     let Ok(Json::Object(mut members)) = parse(text) else {
         return Err(BackupError::damaged(path, "it is no JSON object"));
     };
@@ -236,15 +244,15 @@ pub(crate) fn time_of(id: &str) -> &str {
     id.split('-').next().unwrap_or_default()
 }
 
-fn number(value: u64) -> Json {
+pub(crate) fn number(value: u64) -> Json {
     Json::Number(Number::from(value))
 }
 
-fn u64_of(json: &Json) -> Option<u64> {
+pub(crate) fn u64_of(json: &Json) -> Option<u64> {
     u64::try_from(json.as_i64()?).ok()
 }
 
-fn text_of(members: &Object, name: &str) -> Option<String> {
+pub(crate) fn text_of(members: &Object, name: &str) -> Option<String> {
     Some(members.get(name)?.as_str()?.to_owned())
 }
 
@@ -267,6 +275,7 @@ mod tests {
             store_format: 3,
             store_id: "ab".repeat(16),
             heads: BTreeMap::from([(PartitionId(u64::MAX - 3), 41)]),
+            group: Some(77),
             about: Json::Object(object! { "account" => "é \"quoted\"" }),
             files: vec![
                 file("ORRERY", false),

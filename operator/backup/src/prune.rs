@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::error::BackupError;
+use crate::log::is_continuous;
+use crate::manifest::Manifest;
 use crate::repository::Repository;
 
 /// The backups to keep: those that one of the rules keeps, and the newest one in any case.
@@ -40,23 +42,40 @@ pub struct Pruned {
 /// known.
 pub fn prune(repository: &Path, retention: &Retention) -> Result<Pruned, BackupError> {
     let repository = Repository::open(repository)?;
+    let count = repository.ids()?.len();
+    let mut place = 0;
+    prune_where(&repository, |backup| {
+        place += 1;
+        // The newest backup is kept whatever the rules say.
+        let is_among_last = place + retention.keep_last.max(1) > count;
+        let age_ms = retention.now_ms.saturating_sub(backup.moment_ms);
+        // The bases of a continuous backup have a retention of their own.
+        !is_among_last && age_ms >= retention.keep_within_ms && !is_continuous(backup)
+    })
+}
+
+/// Removes the backups for which `is_old` returns true, which is asked from the oldest on, and the
+/// contents that no backup needs.
+///
+/// # Errors
+/// As [`prune`].
+pub(crate) fn prune_where(
+    repository: &Repository,
+    mut is_old: impl FnMut(&Manifest) -> bool,
+) -> Result<Pruned, BackupError> {
     let _lock = repository.lock()?;
     let mut listing = repository.list()?;
     if let Some(unreadable) = listing.unreadable.pop() {
         return Err(unreadable.error);
     }
-    // The newest backup is kept whatever the rules say.
     let mut pruned = Pruned::default();
     let mut needed = BTreeSet::new();
-    let count = listing.backups.len();
-    for (i, backup) in listing.backups.into_iter().enumerate() {
-        let is_among_last = i + retention.keep_last.max(1) >= count;
-        let age_ms = retention.now_ms.saturating_sub(backup.moment_ms);
-        if is_among_last || age_ms < retention.keep_within_ms {
+    for backup in listing.backups {
+        if is_old(&backup) {
+            pruned.removed.push(backup.id);
+        } else {
             needed.extend(backup.files.into_iter().map(|file| file.sha256));
             pruned.kept.push(backup.id);
-        } else {
-            pruned.removed.push(backup.id);
         }
     }
     // From here on no manifest names the objects that are removed afterwards.

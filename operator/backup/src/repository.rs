@@ -63,7 +63,7 @@ impl Repository {
     }
 
     /// Returns the id of the store whose backups are here; `None` if there is no marker yet.
-    fn store_id(&self) -> Result<Option<String>, BackupError> {
+    pub(crate) fn store_id(&self) -> Result<Option<String>, BackupError> {
         let path = self.root.join(MARKER_FILE);
         match std::fs::read(&path) {
             Ok(text) => parse_marker(&path, &text).map(Some),
@@ -176,7 +176,7 @@ impl Repository {
 }
 
 /// Returns the names in a folder, in order; none if there is no such folder.
-fn names(folder: &Path) -> Result<Vec<String>, BackupError> {
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>, BackupError> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -200,6 +200,22 @@ pub(crate) fn first_entry(folder: &Path) -> std::io::Result<Option<String>> {
         Some(entry) => Ok(Some(entry?.file_name().to_string_lossy().into_owned())),
         None => Ok(None),
     }
+}
+
+/// Returns an id behind the newest one, with the time `base` if that is later.
+pub(crate) fn free_id(newest: Option<&str>, base: &str) -> String {
+    // A clock that was set back must not make this id older than the one before.
+    let base = match newest {
+        Some(newest) if order_of(newest) > order_of(base) => time_of(newest),
+        _ => base,
+    };
+    let mut id = base.to_owned();
+    let mut next = 2u64;
+    while newest.is_some_and(|newest| order_of(newest) >= order_of(&id)) {
+        id = format!("{base}-{next}");
+        next += 1;
+    }
+    id
 }
 
 /// A backup that is being added to a repository.
@@ -339,23 +355,8 @@ impl Sink for RepositorySink {
     }
 
     fn free_id(&self, base: &str) -> Result<String, BackupError> {
-        // A clock that was set back must not make this backup older than the one before.
         let newest = self.repository.ids()?.pop();
-        let base = match &newest {
-            Some(newest) if order_of(newest) > order_of(base) => time_of(newest),
-            _ => base,
-        };
-        let mut id = base.to_owned();
-        let mut next = 2u64;
-        let is_taken = |id: &str| {
-            let newest = newest.as_deref();
-            newest.is_some_and(|newest| order_of(newest) >= order_of(id))
-        };
-        while is_taken(&id) {
-            id = format!("{base}-{next}");
-            next += 1;
-        }
-        Ok(id)
+        Ok(free_id(newest.as_deref(), base))
     }
 
     fn finish(self: Box<Self>, manifest: &Manifest) -> Result<(), BackupError> {

@@ -71,19 +71,7 @@ pub fn restore(
     let manifest = match &source {
         Source::Repository(repository) => {
             let manifest = find(repository, id)?;
-            check_format(&manifest)?;
-            // Each file is compared with its hash as it is written.
-            let total = Progress {
-                files_total: manifest.files.len() as u64,
-                bytes_total: manifest.bytes,
-                ..Progress::default()
-            };
-            let mut target = Target::begin(target, total, progress)?;
-            read_objects(repository, &manifest, &mut |entry, content| {
-                let received = target.receive(entry, content);
-                received.map_err(|error| object_failed(repository, &manifest, entry, error))
-            })?;
-            target.finish()?;
+            restore_manifest(repository, &manifest, target, progress, &mut |_| Ok(()))?;
             manifest
         }
         Source::Archive(archive) => restore_archive(archive, id, target, progress)?,
@@ -97,6 +85,35 @@ pub fn restore(
         manifest,
         extra_files,
     })
+}
+
+/// Restores a backup of a repository. `extend` gets the directory when all files but the format
+/// file are there: it is no store yet.
+///
+/// # Errors
+/// As [`restore`].
+pub(crate) fn restore_manifest(
+    repository: &Repository,
+    manifest: &Manifest,
+    target: &Path,
+    progress: OnProgress<'_>,
+    extend: &mut dyn FnMut(&Path) -> Result<(), BackupError>,
+) -> Result<(), BackupError> {
+    check_empty(target)?;
+    check_format(manifest)?;
+    let total = Progress {
+        files_total: manifest.files.len() as u64,
+        bytes_total: manifest.bytes,
+        ..Progress::default()
+    };
+    let mut written = Target::begin(target, total, progress)?;
+    // Each file is compared with its hash as it is written.
+    read_objects(repository, manifest, &mut |entry, content| {
+        let received = written.receive(entry, content);
+        received.map_err(|error| object_failed(repository, manifest, entry, error))
+    })?;
+    extend(target)?;
+    written.finish()
 }
 
 /// Restores a file with one whole backup, whose manifest comes last.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::archive::Archive;
 use crate::error::BackupError;
 use crate::files::{CopyError, Digested, PIECE_BYTES, copy_hashed};
+use crate::log::{VerifiedSpan, verify_spans};
 use crate::manifest::Manifest;
 use crate::repository::Repository;
 use crate::source::{Source, UnreadableBackup, find, open_content};
@@ -70,6 +71,16 @@ pub struct Verified {
     pub objects: u64,
     /// The bytes of these contents.
     pub bytes: u64,
+    /// The spans of the continuous backup; none if one backup was checked.
+    pub spans: Vec<VerifiedSpan>,
+}
+
+impl Verified {
+    /// Returns true if something is missing or damaged.
+    pub fn has_problems(&self) -> bool {
+        let has_log_problems = self.spans.iter().any(|span| !span.problems.is_empty());
+        has_log_problems || !self.problems.is_empty() || !self.unreadable.is_empty()
+    }
 }
 
 /// Checks one backup, or all of them without an id, at a path: a repository, or a file that ends
@@ -99,7 +110,11 @@ pub fn verify(
                     path: path.to_owned(),
                 });
             }
-            verify_objects(&repository, &backups, verified, progress)
+            let mut verified = verify_objects(&repository, &backups, verified, progress)?;
+            if id.is_none() {
+                verified.spans = verify_spans(path, progress)?;
+            }
+            Ok(verified)
         }
         Source::Archive(archive) => verify_archive(&archive, id, progress),
     }

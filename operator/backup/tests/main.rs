@@ -5,6 +5,7 @@
 mod archive;
 mod damage;
 mod interruption;
+mod log;
 mod refusals;
 mod repository;
 mod support;

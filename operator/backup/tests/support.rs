@@ -111,9 +111,14 @@ pub(crate) fn check_restore(path: &Path, id: Option<&str>) -> Restored {
 
 /// Opens a directory and compares it with the model at the heads of a manifest.
 pub(crate) fn check_store(directory: &Path, manifest: &Manifest) {
-    let store = open(directory);
     assert!(!manifest.heads.is_empty());
-    for (partition, lsn) in &manifest.heads {
+    check_heads(directory, &manifest.heads);
+}
+
+/// Opens a directory and compares it with the model at the heads of partitions.
+pub(crate) fn check_heads(directory: &Path, heads: &BTreeMap<PartitionId, u64>) {
+    let store = open(directory);
+    for (partition, lsn) in heads {
         let snapshot = store.snapshot(*partition).unwrap();
         assert_eq!(snapshot.head().lsn, *lsn);
         let everything = (Bound::Unbounded, Bound::Unbounded);
