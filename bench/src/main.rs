@@ -14,6 +14,7 @@
 //! | `throughput` | metering and admission |
 //! | `recording` | a point read through the gateway, with and without a record in the request log |
 //! | `observing` | a point read with the slow-request log and with spans, and without both |
+//! | `continuous` | creates on disk with a continuous backup and without it |
 //! | `traffic` | the traffic statistics of a container, and metrics |
 //! | `blog-users` | simulated users of the blog, who check every answer; times of its pages |
 //! | `postgres` | commits and point reads in a PostgreSQL cluster, beside pgbench |
@@ -33,6 +34,7 @@ mod blog_users;
 mod bulk;
 mod categories;
 mod child;
+mod continuous;
 mod direct;
 mod engine;
 mod fleet_model;
@@ -124,6 +126,8 @@ enum Command {
         #[arg(long, default_value_t = 12)]
         rounds: usize,
     },
+    /// Measure creates on disk in this process with a continuous backup and without it
+    Continuous(continuous::Arguments),
     /// Measure queries on a small and a large container of the same form, on disk, in this process
     Queries {
         /// Numbers of items, one container for each
@@ -275,14 +279,12 @@ fn run(command: Command) -> Result<()> {
         Command::Traffic { rounds } => traffic::run(rounds),
         Command::Recording { rounds } => recording::run(rounds),
         Command::Observing { rounds } => observing::run(rounds),
+        Command::Continuous(arguments) => continuous::run(arguments),
         Command::Queries {
             items,
             times,
             directory,
-        } => {
-            let directory = temporary_directory(directory)?;
-            queries::run(&items, times, directory.path())
-        }
+        } => queries::run(&items, times, temporary_directory(directory)?.path()),
         Command::Search(arguments) => search::run(arguments),
         Command::Categories {
             items,
@@ -323,8 +325,8 @@ fn run(command: Command) -> Result<()> {
             cargo_build()?;
             let directory = temporary_directory(arguments.directory.clone())?;
             let time = Duration::from_secs_f64(arguments.seconds);
-            let beside = beside.as_deref();
-            memory::run(arguments.rounds, time, directory.path(), items, beside)
+            let (rounds, beside) = (arguments.rounds, beside.as_deref());
+            memory::run(rounds, time, directory.path(), items, beside)
         }
         Command::BlogUsers(arguments) => {
             // A development build measures nothing; its server is built before.
