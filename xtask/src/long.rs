@@ -148,6 +148,15 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
+        name: "moments",
+        summary: "50 seconds of a continuous backup under load and kills, each restored",
+        work: Work::Test {
+            package: "orrery-cli",
+            module: "continuous_backup",
+            settings: &[("MOMENTS_SECONDS", "50")],
+        },
+    },
+    Run {
         name: "kills",
         summary: "200 rounds of acknowledged writes and SIGKILL",
         work: Work::Test {

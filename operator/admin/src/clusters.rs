@@ -316,6 +316,7 @@ mod tests {
             placement: Some(placement),
             fleet: None,
             jobs: Arc::default(),
+            continuous_backup: None,
             started: Instant::now(),
         })
     }

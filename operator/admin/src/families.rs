@@ -67,6 +67,7 @@ pub fn metric_families(components: &Components) -> Result<Vec<MetricFamily>, orr
     add_container_metrics(&mut families, components)?;
     add_cluster_metrics(&mut families, components);
     add_server_metrics(&mut families, components);
+    add_backup_metrics(&mut families, components);
     add_span_metrics(&mut families, components);
     Ok(families.0)
 }
@@ -333,6 +334,31 @@ fn add_container_metrics(
         engine.damaged_block_count() as f64,
     );
     Ok(())
+}
+
+/// Adds the metrics of the continuous backup, if there is one.
+fn add_backup_metrics(families: &mut Families, components: &Components) {
+    let Some(backups) = &components.continuous_backup else {
+        return;
+    };
+    families.single(
+        "orrery_continuous_backup_lag_seconds",
+        MetricKind::Gauge,
+        "Seconds of which writes may be missing in the continuous backup.",
+        backups.lag_seconds() as f64,
+    );
+    families.single(
+        "orrery_continuous_backup_bytes_total",
+        MetricKind::Counter,
+        "Bytes that were added to the log of the continuous backup.",
+        backups.segment_bytes() as f64,
+    );
+    families.single(
+        "orrery_continuous_backup_failures_total",
+        MetricKind::Counter,
+        "Rounds and bases of the continuous backup that failed.",
+        backups.failures() as f64,
+    );
 }
 
 /// Adds the metrics of the program and the process.

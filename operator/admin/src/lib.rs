@@ -8,6 +8,7 @@
 //! openapi    OpenAPI description of a list of routes
 //! call       checked request and its response, the interface of handlers
 //! stage      lifecycle of the server and its components
+//! continuous_backup   copying of the log of the store, and what it did
 //! jobs       work of minutes that goes on after a response
 //! families, cluster_metrics   metrics as values, from which their text and their export are made
 //! health, status, metrics, live, requests, language, faults, clock, snapshots, partitions,
@@ -34,6 +35,7 @@ mod call;
 mod clock;
 mod cluster_metrics;
 mod clusters;
+mod continuous_backup;
 mod families;
 mod faults;
 mod feed_consumers;
@@ -67,6 +69,7 @@ mod verification;
 pub use admin::{Admin, Options};
 pub use backups::{about, backup_json, is_inside};
 pub use balancing::balance_clusters;
+pub use continuous_backup::ContinuousBackups;
 pub use families::{MetricFamily, MetricKind, MetricSample, MetricValue, metric_families};
 pub use jobs::Jobs;
 pub use key::{AdminKeys, AdminKeysError};

@@ -1,5 +1,6 @@
 //! The lifecycle of the server and its components, as the management API sees them.
 
+use crate::continuous_backup::ContinuousBackups;
 use crate::jobs::Jobs;
 use crate::problem::Problem;
 use orrery_engine::Engine;
@@ -106,6 +107,8 @@ pub struct Components {
     pub fleet: Option<Arc<dyn Fleet>>,
     /// Work of minutes that the management API starts.
     pub jobs: Arc<Jobs>,
+    /// The continuous backup; `None` if there is none.
+    pub continuous_backup: Option<Arc<ContinuousBackups>>,
     /// Start of the process.
     pub started: Instant,
 }

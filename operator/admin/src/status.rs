@@ -1,6 +1,7 @@
 //! Version, uptime, data size and damage of the server.
 
 use crate::call::{Answer, Call};
+use crate::continuous_backup::CONTINUOUS_BACKUP;
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, optional, required};
 use orrery_engine::{DamagedBlock, Engine};
@@ -102,6 +103,11 @@ pub(crate) const STATUS: Schema = Schema {
             ValueType::Object(&SCRUB),
             "regular check of all blocks; absent if the data is in memory",
         ),
+        optional(
+            "continuousBackup",
+            ValueType::Object(&CONTINUOUS_BACKUP),
+            "continuous backup; absent if there is none",
+        ),
     ],
 };
 
@@ -144,6 +150,9 @@ pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
     status.set("damagedBlocks", damaged);
     if let Some(scrub) = scrub(engine) {
         status.set("scrub", scrub);
+    }
+    if let Some(backups) = &call.components.continuous_backup {
+        status.set("continuousBackup", backups.to_json());
     }
     Answer::json(200, status)
 }

@@ -13,7 +13,8 @@ use crate::repair;
 use orrery_admin::{about, backup_json, is_inside};
 use orrery_backup::{
     BackupError, CreateOptions, Fault, Listing, Manifest, Progress, Pruned, Retention,
-    UNFINISHED_FILE, Verified, create, list, prune, restore, verify,
+    UNFINISHED_FILE, Verified, VerifiedSpan, Window, create, list, prune, restore, restore_to,
+    verify, windows,
 };
 use orrery_model::Json;
 use orrery_model::world::World;
@@ -43,9 +44,10 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
         BackupAction::Create(arguments) => run_create(arguments),
         BackupAction::List { path, json } => {
             let listing = list(path).map_err(failure)?;
+            let windows = windows(path).map_err(failure)?;
             print(&match json {
-                true => format!("{:#}\n", listing_json(&listing)),
-                false => listing_text(path, &listing),
+                true => format!("{:#}\n", listing_json(&listing, &windows)),
+                false => listing_text(path, &listing) + &windows_text(&windows),
             })?;
             refuse_unreadable(&listing)
         }
@@ -54,9 +56,9 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
                 verify(path, backup.as_deref(), on_progress)
             })?;
             print(&verified_text(&verified))?;
-            match verified.problems.is_empty() && verified.unreadable.is_empty() {
-                true => Ok(()),
-                false => Err(Failure::Data(format!("{} is damaged", path.display()))),
+            match verified.has_problems() {
+                false => Ok(()),
+                true => Err(Failure::Data(format!("{} is damaged", path.display()))),
             }
         }
         BackupAction::Prune {
@@ -238,25 +240,48 @@ pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     let directory = &arguments.data_dir;
     refuse_used(directory)?;
     let folder = store_folder(directory);
-    let restored = with_progress("restoring", |on_progress| {
-        restore(
-            &arguments.path,
-            arguments.backup.as_deref(),
-            &folder,
-            on_progress,
-        )
-    })?;
+    let (path, backup) = (&arguments.path, arguments.backup.as_deref());
+    let restored = match arguments.to {
+        None => {
+            let restored = with_progress("restoring", |on_progress| {
+                restore(path, backup, &folder, on_progress)
+            })?;
+            let manifest = restored.manifest;
+            format!(
+                "Restored the backup {} of {}: {} files, {} bytes.",
+                manifest.id,
+                contents(&manifest),
+                manifest.files.len(),
+                manifest.bytes
+            )
+        }
+        Some(moment) => {
+            let restored = with_progress("restoring", |on_progress| {
+                restore_to(path, moment, &folder, on_progress)
+            })?;
+            format!(
+                "Restored the data as of {}: the backup {} and {} segments of the log with {} \
+                 bytes.",
+                time_text(restored.second),
+                restored.base.id,
+                restored.segments,
+                restored.segment_bytes
+            )
+        }
+    };
     mark_data(directory)?;
-    let manifest = restored.manifest;
     print(&format!(
-        "Restored the backup {} of {}: {} files, {} bytes.\nA server that uses it is started by: \
-         orrery start --data-dir {}\n",
-        manifest.id,
-        contents(&manifest),
-        manifest.files.len(),
-        manifest.bytes,
+        "{restored}\nA server that uses it is started by: orrery start --data-dir {}\n",
         directory.display()
     ))
+}
+
+/// Returns a second since 1970 as a time in UTC.
+fn time_text(second: u64) -> String {
+    let second = i64::try_from(second).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(second)
+        .unwrap_or(jiff::Timestamp::MAX)
+        .to_string()
 }
 
 /// Refuses a data directory with something in it.
@@ -361,6 +386,21 @@ fn listing_text(path: &Path, listing: &Listing) -> String {
     text
 }
 
+/// Describes the continuous backup of a folder, a line for each span without a gap.
+fn windows_text(windows: &[Window]) -> String {
+    let mut text = String::new();
+    for window in windows {
+        let _ = writeln!(
+            text,
+            "Continuous backup: {}, by {} segments with {} bytes.",
+            seconds_text(window.from, window.to),
+            window.segments,
+            window.bytes
+        );
+    }
+    text
+}
+
 /// Describes what a backup holds.
 fn contents(manifest: &Manifest) -> String {
     let containers = manifest.about.get("containers").and_then(Json::as_array);
@@ -380,7 +420,7 @@ fn contents(manifest: &Manifest) -> String {
     }
 }
 
-fn listing_json(listing: &Listing) -> Value {
+fn listing_json(listing: &Listing, windows: &[Window]) -> Value {
     let mut backups = Vec::new();
     for manifest in &listing.backups {
         let about: Value = serde_json::from_str(&manifest.about.to_text()).unwrap_or_default();
@@ -399,7 +439,18 @@ fn listing_json(listing: &Listing) -> Value {
     let unreadable: Vec<Value> = unreadable
         .map(|one| json!({ "id": one.id, "failure": one.error.to_string() }))
         .collect();
-    json!({ "backups": backups, "unreadable": unreadable })
+    let windows = windows.iter();
+    let windows: Vec<Value> = windows
+        .map(|window| {
+            json!({
+                "fromSeconds": window.from,
+                "toSeconds": window.to,
+                "segments": window.segments,
+                "bytes": window.bytes,
+            })
+        })
+        .collect();
+    json!({ "backups": backups, "unreadable": unreadable, "continuous": windows })
 }
 
 /// Fails if a manifest cannot be read.
@@ -430,6 +481,9 @@ fn verified_text(verified: &Verified) -> String {
     for one in &verified.unreadable {
         let _ = writeln!(text, "{}: {}", one.id, one.error);
     }
+    for span in &verified.spans {
+        text.push_str(&span_text(span));
+    }
     let restorable = match verified.restorable.is_empty() {
         true => "none".to_owned(),
         false => verified.restorable.join(", "),
@@ -440,6 +494,41 @@ fn verified_text(verified: &Verified) -> String {
         verified.objects, verified.bytes
     );
     text
+}
+
+/// Describes the check of a span of the continuous backup.
+fn span_text(span: &VerifiedSpan) -> String {
+    let mut text = String::new();
+    for problem in &span.problems {
+        let _ = writeln!(text, "{}: {}", problem.path.display(), problem.detail);
+        let moments = match (problem.before.map(time_text), problem.after.map(time_text)) {
+            (Some(before), Some(after)) => {
+                format!("up to {before} and from {after} on can be restored")
+            }
+            (Some(before), None) => format!("only what is before can be restored, up to {before}"),
+            (None, Some(after)) => format!("only what is behind can be restored, from {after} on"),
+            (None, None) => "no second of this span can be restored".to_owned(),
+        };
+        let _ = writeln!(text, "  {moments}");
+    }
+    let _ = writeln!(
+        text,
+        "Continuous backup of {}: read {} segments, {} with problems.",
+        seconds_text(span.from, span.to),
+        span.segments,
+        span.problems.len()
+    );
+    text
+}
+
+/// Describes the seconds that can be restored.
+fn seconds_text(from: Option<u64>, to: u64) -> String {
+    match from {
+        Some(from) if from <= to => {
+            format!("each second from {} to {}", time_text(from), time_text(to))
+        }
+        _ => "no second yet".to_owned(),
+    }
 }
 
 fn pruned_text(pruned: &Pruned) -> String {
@@ -462,11 +551,13 @@ fn failure(error: BackupError) -> Failure {
         BackupError::DamagedManifest { .. }
         | BackupError::DamagedObject { .. }
         | BackupError::DamagedArchive { .. }
+        | BackupError::DamagedLog { .. }
         | BackupError::TargetNotEmpty { .. }
         | BackupError::TargetUnfinished { .. } => Failure::Data(message),
-        BackupError::UnknownId { .. } | BackupError::NotARepository { .. } => {
-            Failure::Usage(message)
-        }
+        BackupError::UnknownId { .. }
+        | BackupError::NotARepository { .. }
+        | BackupError::NoLog { .. }
+        | BackupError::MomentNotInLog { .. } => Failure::Usage(message),
         _ => Failure::Failed(message),
     }
 }

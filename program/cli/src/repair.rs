@@ -15,10 +15,11 @@ use crate::command::RepairArguments;
 use crate::management::print;
 use crate::script_host;
 use orrery_engine::{ClockRepair, Engine, EngineOptions, LostWrites};
+use orrery_model::world::World;
 use orrery_script::PoolOptions;
 use orrery_server::engine::{open_on, store_folder};
 use orrery_server::{Failure, SystemWorld, data_dir, private_file};
-use orrery_storage::{LocalOptions, LocalStore, Loss, Store};
+use orrery_storage::{LocalOptions, LocalStore, LogKeeping, Loss, Store};
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -182,12 +183,18 @@ pub(crate) fn open(folder: &Path, accept_loss: bool) -> Result<Arc<Engine>, Fail
     let options = LocalOptions {
         accept_loss,
         scrub_bytes_per_second: CHECKED_BYTES_PER_SECOND,
+        // A look at the data leaves no gap in a continuous backup.
+        log: LogKeeping::AsBefore(now_second),
         ..LocalOptions::default()
     };
     let store = LocalStore::open(folder, options);
     let store: Arc<dyn Store> = Arc::new(store.map_err(|error| Failure::Data(error.to_string()))?);
     let options = EngineOptions::new(PoolOptions::new(script_host::command()?));
     open_on(store, options, Arc::new(SystemWorld::new()))
+}
+
+fn now_second() -> u64 {
+    SystemWorld::new().now_ms() / 1_000
 }
 
 /// Returns the first name `lost-N` that is free in a directory.

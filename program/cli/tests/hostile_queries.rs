@@ -168,8 +168,8 @@ fn check(name: &str, answer: &Answer, expected: Expected) {
     }
 }
 
-/// Returns the answer to a query. A query with one outcome is sent again after a timeout, as clients
-/// do: beside other load, a request has less of the processor in its time limit.
+/// Returns the answer to a query. A query with one outcome is sent again after a timeout, as
+/// clients do: beside other load, a request has less of the processor in its time limit.
 fn answer_of(client: &mut Client, request: &Request, expected: Expected) -> Answer {
     let may_time_out = matches!(expected, Expected::Timeout | Expected::SuccessOrTimeout);
     let mut answer = client.call(request);

@@ -36,6 +36,7 @@ mod cluster_rights;
 mod connections;
 mod console;
 mod containers;
+mod continuous_backup;
 mod data_dir;
 mod direct;
 mod doctor;

@@ -69,6 +69,19 @@ pub struct DataConfig {
     pub scrub_bytes_per_second: u64,
     /// True if data that was moved to clusters is served all the same.
     pub accepts_stale: bool,
+    /// The continuous backup; `None` for none.
+    pub continuous_backup: Option<ContinuousBackupConfig>,
+}
+
+/// A continuous backup.
+#[derive(Debug)]
+pub struct ContinuousBackupConfig {
+    /// The folder with backups and the log.
+    pub folder: PathBuf,
+    /// The time between two rounds.
+    pub interval: Duration,
+    /// The time for which each second can be restored, in milliseconds.
+    pub retention_ms: u64,
 }
 
 /// The port for clients, and what it answers to.

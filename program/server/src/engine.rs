@@ -2,6 +2,7 @@
 
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
+use crate::continuous_backup::now_second;
 use crate::failure::Failure;
 use crate::memory::Memory;
 use crate::moved;
@@ -12,7 +13,7 @@ use orrery_model::world::World;
 use orrery_node::Clusters;
 use orrery_placement::is_incomplete_copy;
 use orrery_script::PoolOptions;
-use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store, StoreError};
+use orrery_storage::{LocalOptions, LocalStore, LogKeeping, MemoryStore, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,6 +42,10 @@ pub(crate) fn open_engine(
                 reserve_bytes: config.data.reserve_bytes,
                 scrub_bytes_per_second: config.data.scrub_bytes_per_second,
                 open_tables: context.descriptors.store_tables,
+                log: match config.data.continuous_backup {
+                    Some(_) => LogKeeping::On(now_second),
+                    None => LogKeeping::Off,
+                },
                 ..LocalOptions::default()
             };
             if let Some(warning) = moved::check(directory, config.data.accepts_stale)? {

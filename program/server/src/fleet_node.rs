@@ -188,6 +188,7 @@ pub(crate) fn components_of_owner(
         placement: None,
         fleet: Some(fleet),
         jobs: Arc::default(),
+        continuous_backup: None,
         started: context.started,
     }
 }

@@ -30,6 +30,7 @@
 //!   client_port    port for clients: address (listening), tls, public_paths
 //!   definition     databases, containers and items that exist when the server is ready
 //!   background, write_watch   periodic tasks
+//!   continuous_backup   copying of the log of the store at an interval
 //!   telemetry      export by OpenTelemetry
 //!   key_reloader   account keys at SIGHUP, for all key_users
 //! certificate, pfx   self-signed certificate, PFX files
@@ -52,6 +53,7 @@ mod client_port;
 pub mod config;
 mod console_data;
 mod context;
+mod continuous_backup;
 pub mod data_dir;
 mod definition;
 pub mod descriptors;

@@ -9,6 +9,7 @@ use crate::announcement::Announcement;
 use crate::config::ServerConfig;
 use crate::console_data::SignedRequests;
 use crate::context::ServerContext;
+use crate::continuous_backup;
 use crate::engine::open_engine;
 use crate::failure::Failure;
 use crate::fleet_node::{ServerPort, components_of_owner, fleet_for_operator, node_context};
@@ -17,7 +18,7 @@ use crate::keys;
 use crate::observers::Observers;
 use crate::private_file;
 use crate::telemetry::Telemetry;
-use orrery_admin::Fleet;
+use orrery_admin::{ContinuousBackups, Fleet};
 use orrery_console::RemoteDatabase;
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel};
@@ -53,6 +54,8 @@ pub(crate) struct Server {
     pub(crate) has_well_known_key: bool,
     /// Export by OpenTelemetry, until it runs.
     pub(crate) telemetry: Telemetry,
+    /// The continuous backup, if there is one.
+    pub(crate) continuous_backup: Option<Arc<ContinuousBackups>>,
 }
 
 /// A server whose data is to be opened.
@@ -316,6 +319,7 @@ fn open_server(
     }
     let engine = open_engine(config, &context, &memory, clusters.as_ref(), clock.clone())?;
     report_damage(&engine, &context);
+    let continuous_backup = continuous_backup::open(config, &context, &engine)?;
     let gateway = Gateway::behind(
         node.map(|node| node.connections).unwrap_or_default(),
         engine.clone(),
@@ -340,6 +344,7 @@ fn open_server(
         primary_key: account_keys.primary,
         has_well_known_key: account_keys.has_well_known_key,
         telemetry,
+        continuous_backup,
     }))
 }
 

@@ -21,6 +21,7 @@ use crate::certificate;
 use crate::client_port::{DRAIN_TIMEOUT, cannot_listen, connection_limits};
 use crate::config::ServerConfig;
 use crate::context::ServerContext;
+use crate::continuous_backup;
 use crate::definition;
 use crate::failure::Failure;
 use crate::fleet_node::{
@@ -218,6 +219,7 @@ fn components(server: &Server) -> Components {
         placement: clusters.map(|clusters| clusters.placed.clone()),
         fleet: clusters.map(|clusters| fleet_for_operator(clusters.fleet())),
         jobs: Arc::default(),
+        continuous_backup: server.continuous_backup.clone(),
         started: server.context.started,
     }
 }
@@ -356,6 +358,9 @@ async fn serve_clients<S: Future<Output = ()>>(
     for task in tasks {
         task.abort();
     }
+    if let Some(backups) = &server.continuous_backup {
+        continuous_backup::finish(backups.clone(), server.context.clone()).await;
+    }
     if !all_finished {
         server.context.log(
             LogLevel::Warn,
@@ -427,6 +432,11 @@ fn start_tasks(server: &Server, config: &ServerConfig) -> Vec<JoinHandle<()>> {
     let context = &server.context;
     let mut tasks = background::start(&server.engine, context);
     tasks.push(write_watch::start(&server.engine, context));
+    if let (Some(backups), Some(config)) =
+        (&server.continuous_backup, &config.data.continuous_backup)
+    {
+        tasks.push(continuous_backup::start(backups, config, context));
+    }
     if config.fleet.as_ref().is_some_and(|fleet| fleet.balances) {
         tasks.push(background::balance(components(server), context));
     }

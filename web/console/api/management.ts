@@ -1258,6 +1258,25 @@ export interface Status {
   readonly damagedBlocks: readonly (DamagedBlock)[];
   /** regular check of all blocks; absent if the data is in memory */
   readonly scrub?: Scrub | undefined;
+  /** continuous backup; absent if there is none */
+  readonly continuousBackup?: ContinuousBackup | undefined;
+}
+
+export interface ContinuousBackup {
+  /** folder with the backups and the log */
+  readonly folder: string;
+  /** second since 1970-01-01 UTC up to which everything is in the log; absent before the first round */
+  readonly reachedSeconds?: number | undefined;
+  /** seconds of which writes may be missing in the log */
+  readonly lagSeconds: number;
+  /** bytes that were added to the log since the start */
+  readonly segmentBytes: number;
+  /** backups that were made for the log since the start */
+  readonly bases: number;
+  /** rounds, bases and removals that failed since the start */
+  readonly failures: number;
+  /** reason of a failure; absent if the last round, base and removal succeeded */
+  readonly failure?: string | undefined;
 }
 
 export interface Scrub {

@@ -144,6 +144,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             SCRIPT,
             ENGINE,
             GATEWAY,
+            BACKUP,
             CLIENT,
             BLOG,
         ],

@@ -2,6 +2,8 @@
 
 use super::ManagementArguments;
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use orrery_backup::Moment;
 use std::path::PathBuf;
 
 /// Help text after the options of `orrery backup`.
@@ -34,7 +36,12 @@ Examples:
   orrery restore /backups/shop --data-dir ./restored
   orrery restore /backups/shop --backup 20261126T174005Z --data-dir ./restored
   orrery restore /backups/shop-monday.tar.zst --data-dir ./restored
+  orrery restore /backups/shop --to 2026-11-26T17:40:05Z --data-dir ./restored
   orrery start --data-dir ./restored
+
+A folder that a server with --continuous-backup writes can be restored as of each second between the
+times that 'orrery backup list' prints: everything that was written in that second or before is
+there, deleted databases and containers too.
 
 The data directory must be empty or missing. Each file is compared with its checksum while it is
 written. A restore that was interrupted leaves a directory that no server opens: delete it, and
@@ -122,7 +129,51 @@ pub(crate) struct RestoreArguments {
     /// Backup to restore [default: the newest]
     #[arg(long, value_name = "ID")]
     pub(crate) backup: Option<String>,
+    /// Moment to restore from a continuous backup: the end of a second, such as
+    /// 2026-11-26T17:40:05Z, or latest for the last write in it
+    #[arg(long, value_name = "TIME", conflicts_with = "backup", value_parser = moment)]
+    pub(crate) to: Option<Moment>,
     /// Data directory to create
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
+}
+
+/// Parses the moment of a restore.
+fn moment(text: &str) -> Result<Moment, String> {
+    if text == "latest" {
+        return Ok(Moment::Latest);
+    }
+    let form = "write a time with its offset from UTC, such as 2026-11-26T17:40:05Z or \
+                2026-11-26T18:40:05+01:00, or latest";
+    let time: Timestamp = text.parse().map_err(|_| form.to_owned())?;
+    // A restore has whole seconds: a fraction means the second that it is in.
+    u64::try_from(time.as_second())
+        .map(Moment::Second)
+        .map_err(|_| "the time must be after 1970".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_time_with_an_offset_or_the_latest() {
+        for (text, second) in [
+            ("2026-11-26T17:40:05Z", 1_795_714_805),
+            ("2026-11-26T18:40:05+01:00", 1_795_714_805),
+            ("2026-11-26 17:40:05.9Z", 1_795_714_805),
+        ] {
+            assert_eq!(moment(text), Ok(Moment::Second(second)), "{text}");
+        }
+        assert_eq!(moment("latest"), Ok(Moment::Latest));
+        for text in [
+            "",
+            "now",
+            "2026-11-26",
+            "2026-11-26T17:40:05",
+            "1960-01-01T00:00:00Z",
+        ] {
+            assert!(moment(text).is_err(), "{text}");
+        }
+    }
 }

@@ -11,8 +11,8 @@ use orrery_engine::{ScriptDenial, ThroughputOptions};
 use orrery_gateway::SlowRequests;
 use orrery_server::Failure;
 use orrery_server::config::{
-    AccountConfig, AdminConfig, ClientsConfig, DataConfig, DefinitionConfig, EngineConfig,
-    EntraConfig, FleetConfig, LogConfig, ServerConfig, TlsConfig,
+    AccountConfig, AdminConfig, ClientsConfig, ContinuousBackupConfig, DataConfig,
+    DefinitionConfig, EngineConfig, EntraConfig, FleetConfig, LogConfig, ServerConfig, TlsConfig,
 };
 use std::time::Duration;
 
@@ -39,6 +39,11 @@ impl StartArguments {
                 scrub_bytes_per_second: u64::from(self.scrub_rate) << 20,
                 accepts_stale: self.accept_stale,
                 directory: self.data_dir,
+                continuous_backup: self.continuous_backup.map(|folder| ContinuousBackupConfig {
+                    folder,
+                    interval: Duration::from_secs(self.continuous_backup_interval.into()),
+                    retention_ms: self.retention.0 * 1_000,
+                }),
             },
             clients: ClientsConfig {
                 listen: self.listen,

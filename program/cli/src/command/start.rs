@@ -2,7 +2,7 @@
 
 use super::definition::InitMode;
 use super::direct::{self, Direct};
-use crate::retention::VersionRetention;
+use crate::retention::{BackupRetention, VersionRetention};
 use crate::sizes::{PartitionSize, memory_limit};
 use clap::{Args, Parser, ValueEnum};
 use orrery_gateway::{Cors, LogFormat, LogLevel};
@@ -372,6 +372,36 @@ pub(crate) struct StartArguments {
     /// MiB per second at which the regular check reads all stored blocks; 0 for no check
     #[arg(long, env = "ORRERY_SCRUB_RATE", default_value_t = 4)]
     pub(crate) scrub_rate: u32,
+    /// Folder of a continuous backup, which 'orrery restore --to' can restore as of each second:
+    /// backups of the data directory, and the log of all writes since. It is created if it is
+    /// missing
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ORRERY_CONTINUOUS_BACKUP",
+        conflicts_with = "memory"
+    )]
+    pub(crate) continuous_backup: Option<PathBuf>,
+    /// Seconds between two copies of the log to the continuous backup: the death of the machine
+    /// loses the writes since the last one
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "ORRERY_CONTINUOUS_BACKUP_INTERVAL",
+        requires = "continuous_backup",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..=3_600)
+    )]
+    pub(crate) continuous_backup_interval: u32,
+    /// Time for which each second of the continuous backup can be restored, such as 12h or 7d
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "ORRERY_RETENTION",
+        requires = "continuous_backup",
+        default_value = "7d"
+    )]
+    pub(crate) retention: BackupRetention,
     /// Format of log lines
     #[arg(long, value_enum, env = "ORRERY_LOG_FORMAT", default_value_t = Format::Text)]
     pub(crate) log_format: Format,
@@ -426,7 +456,7 @@ pub(crate) struct StartArguments {
         value_name = "FILE",
         env = "ORRERY_CLUSTER_FILE",
         required_if_eq("store", "postgres"),
-        conflicts_with_all = ["disk_reserve", "scrub_rate"]
+        conflicts_with_all = ["disk_reserve", "scrub_rate", "continuous_backup"]
     )]
     pub(crate) cluster_file: Option<PathBuf>,
     /// Serve the data of a directory that migrate-store has moved to clusters. The clusters have

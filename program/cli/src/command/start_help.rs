@@ -5,7 +5,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// The groups in the order of the help text, with the long names of their options.
-const GROUPS: [(&str, &[&str]); 8] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     (
         "Basics",
         &[
@@ -75,6 +75,14 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "script-timeout-window",
             "memory-limit",
             "scrub-rate",
+        ],
+    ),
+    (
+        "Backup",
+        &[
+            "continuous-backup",
+            "continuous-backup-interval",
+            "retention",
         ],
     ),
     (
