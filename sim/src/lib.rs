@@ -15,7 +15,8 @@
 //! # Promises
 //!
 //! 1. The same plan gives the same trace: [`Report::hash`] is equal.
-//! 2. An answered write is there and a refused one is not; an unknown one is either, and whole.
+//! 2. An answered write is there and a refused one is not; an unknown one is either, and whole. A
+//!    write from which an answered refusal follows is there.
 //! 3. A read, a query, a change feed and the counters show what the model knows, at any moment; the
 //!    engine's own verification finds nothing.
 //! 4. A failure names the seed, the last events and the command that replays it.

@@ -89,6 +89,10 @@ pub(crate) struct ContainerModel {
     pub(crate) maybe: BTreeSet<u64>,
     /// Deletions that took place.
     pub(crate) deletions: Vec<Deleted>,
+    /// Changes that took place, as a refusal says which follows from them.
+    certain: BTreeSet<u64>,
+    /// Changes that did not take place, as their answers say.
+    failed: BTreeSet<u64>,
     /// Etags that answers have shown, by item: `n` and the etag.
     pub(crate) etags: BTreeMap<ItemKey, Vec<(u64, String)>>,
 }
@@ -104,6 +108,8 @@ impl ContainerModel {
             puts: BTreeMap::new(),
             maybe: BTreeSet::new(),
             deletions: Vec::new(),
+            certain: BTreeSet::new(),
+            failed: BTreeSet::new(),
             etags: BTreeMap::new(),
         }
     }
@@ -135,6 +141,24 @@ impl ContainerModel {
                 let found = change.items.iter().find(|(item, _)| *item == key);
                 found.map(|(_, value)| (*serial, change, value.as_ref()))
             })
+    }
+
+    /// Returns the states that a read may show, each with the open change that it needs.
+    pub(crate) fn visible_by_change(
+        &self,
+        key: ItemKey,
+        now: u64,
+    ) -> Vec<(Option<Value>, Option<u64>)> {
+        let mut all = Vec::new();
+        let mut add = |values: Vec<Option<Value>>, change: Option<u64>| {
+            let seen = self.seen_of(values, now);
+            all.extend(seen.into_iter().map(|value| (value, change)));
+        };
+        add(self.known(key), None);
+        for (serial, _, value) in self.later(key) {
+            add(vec![value.cloned()], Some(serial));
+        }
+        all
     }
 
     /// Returns the last known value of an item, and those that may have come back.
@@ -227,6 +251,30 @@ impl ContainerModel {
     /// Notes that a change did not take place.
     pub(crate) fn refused(&mut self, serial: u64) {
         self.open.remove(&serial);
+    }
+
+    /// Notes that a change took place, because a refusal follows from it that was answered.
+    pub(crate) fn is_told_of(&mut self, serial: u64) -> Checked {
+        if self.failed.contains(&serial) {
+            return Err(format!(
+                "a refusal follows from change {serial}, which did not take place"
+            ));
+        }
+        self.certain.insert(serial);
+        self.applied(serial);
+        Ok(())
+    }
+
+    /// Notes that a change did not take place, as its answer says.
+    pub(crate) fn failed(&mut self, serial: u64) -> Checked {
+        self.failed.insert(serial);
+        self.refused(serial);
+        match self.certain.contains(&serial) {
+            true => Err(format!(
+                "change {serial} did not take place, and a refusal has followed from it"
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Notes that something failed: no write builds on the open changes for sure.

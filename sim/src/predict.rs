@@ -2,6 +2,9 @@
 //!
 //! While outcomes are unknown an item has several possible states. Each combination of them is
 //! tried, and each gives one answer; the engine must give one of these.
+//!
+//! A refusal may follow from an open change alone: no state without the change gives it. The engine
+//! must then not answer before the change is durable, so the answer makes the change certain.
 
 use crate::model::ContainerModel;
 use crate::spec::{ItemKey, Value};
@@ -62,8 +65,15 @@ impl Write {
     }
 }
 
-/// The states of the items of a logical partition.
-type State = BTreeMap<ItemKey, Option<Value>>;
+/// The states of the items of a logical partition, each with the open change that it needs.
+type State = BTreeMap<ItemKey, (Option<Value>, Option<u64>)>;
+
+/// A refusal in one combination of states.
+struct Refusal {
+    kind: Kind,
+    /// The open change from which it follows.
+    rests_on: Option<u64>,
+}
 
 /// The answers that a request may get.
 #[derive(Debug)]
@@ -72,6 +82,8 @@ pub(crate) struct Prediction {
     pub(crate) may_succeed: bool,
     /// The refusals that it may get.
     pub(crate) refusals: Vec<Kind>,
+    /// The open change from which each refusal follows, if there is one.
+    rests_on: Vec<(Kind, Option<u64>)>,
     /// True if too much is unknown for a prediction.
     pub(crate) is_open: bool,
 }
@@ -80,6 +92,23 @@ impl Prediction {
     /// Returns true if the request succeeds for sure.
     pub(crate) fn is_success(&self) -> bool {
         !self.is_open && self.refusals.is_empty()
+    }
+
+    /// Creates the prediction of a request that succeeds, or is refused in one of these ways for a
+    /// reason that no item gives.
+    pub(crate) fn success_or(refusals: Vec<Kind>) -> Prediction {
+        Prediction {
+            may_succeed: true,
+            refusals,
+            rests_on: Vec::new(),
+            is_open: false,
+        }
+    }
+
+    /// Returns the open change that took place if the request is refused in this way.
+    pub(crate) fn rests_on(&self, kind: Kind) -> Option<u64> {
+        let found = self.rests_on.iter().find(|(known, _)| *known == kind);
+        found.and_then(|(_, change)| *change)
     }
 
     /// Returns true if the request may be refused in this way.
@@ -95,25 +124,34 @@ impl Prediction {
 
 /// Returns the answers that writes of one logical partition may get that take place together.
 pub(crate) fn predict(model: &ContainerModel, writes: &[Write], now: u64) -> Prediction {
-    let mut prediction = Prediction {
-        may_succeed: false,
-        refusals: Vec::new(),
-        is_open: false,
-    };
-    let Some(states) = states_of(model, writes, now) else {
+    let mut prediction = Prediction::success_or(Vec::new());
+    let accepted = states_of(model, writes, |key| {
+        let values = model.accepted(key, now);
+        values.into_iter().map(|value| (value, None)).collect()
+    });
+    let Some(states) = accepted else {
         prediction.is_open = true;
-        prediction.may_succeed = true;
         return prediction;
     };
-    for mut state in states {
-        let is_unique = model.spec.has_unique_key;
-        let carried_out = writes
-            .iter()
-            .try_for_each(|write| apply(&mut state, write, is_unique));
-        match carried_out {
+    prediction.may_succeed = false;
+    let is_unique = model.spec.has_unique_key;
+    for state in states {
+        match carry_out(state, writes, is_unique) {
             Ok(()) => prediction.may_succeed = true,
-            Err(kind) if !prediction.refusals.contains(&kind) => prediction.refusals.push(kind),
-            Err(_) => {}
+            Err(Refusal { kind, .. }) if prediction.refusals.contains(&kind) => {}
+            Err(Refusal { kind, .. }) => prediction.refusals.push(kind),
+        }
+    }
+    // What is durable when the answer comes is any of the states that a read may show.
+    let visible = states_of(model, writes, |key| model.visible_by_change(key, now));
+    for state in visible.unwrap_or_default() {
+        if let Err(Refusal { kind, rests_on }) = carry_out(state, writes, is_unique) {
+            let mut all = prediction.rests_on.iter_mut();
+            match all.find(|(known, _)| *known == kind) {
+                Some((_, change)) if *change != rests_on => *change = None,
+                Some(_) => {}
+                None => prediction.rests_on.push((kind, rests_on)),
+            }
         }
     }
     prediction
@@ -121,13 +159,17 @@ pub(crate) fn predict(model: &ContainerModel, writes: &[Write], now: u64) -> Pre
 
 /// Returns the combinations of the possible states of the items that count; `None` if there are too
 /// many.
-fn states_of(model: &ContainerModel, writes: &[Write], now: u64) -> Option<Vec<State>> {
+fn states_of(
+    model: &ContainerModel,
+    writes: &[Write],
+    of_item: impl Fn(ItemKey) -> Vec<(Option<Value>, Option<u64>)>,
+) -> Option<Vec<State>> {
     let first = writes.first()?.key;
     let counts =
         |key: &ItemKey| model.spec.has_unique_key || writes.iter().any(|write| write.key == *key);
     let mut states = vec![State::new()];
     for key in ItemKey::all_of(first.key).filter(counts) {
-        let possible = model.accepted(key, now);
+        let possible = of_item(key);
         if states.len() * possible.len() > WORLDS_MAX {
             return None;
         }
@@ -144,30 +186,39 @@ fn states_of(model: &ContainerModel, writes: &[Write], now: u64) -> Option<Vec<S
     Some(states)
 }
 
+/// Carries out writes on a state, up to the first refusal.
+fn carry_out(mut state: State, writes: &[Write], has_unique_key: bool) -> Result<(), Refusal> {
+    let mut writes = writes.iter();
+    writes.try_for_each(|write| apply(&mut state, write, has_unique_key))
+}
+
 /// Carries out a write on a state.
-fn apply(state: &mut State, write: &Write, has_unique_key: bool) -> Result<(), Kind> {
-    let old = state.get(&write.key).cloned().flatten();
+fn apply(state: &mut State, write: &Write, has_unique_key: bool) -> Result<(), Refusal> {
+    let (old, rests_on) = state.get(&write.key).cloned().unwrap_or_default();
+    let refused = |kind| Err(Refusal { kind, rests_on });
     match (write.action, &old) {
-        (Action::Create, Some(_)) => return Err(Kind::Conflict),
-        (Action::Replace | Action::Patch | Action::Delete, None) => return Err(Kind::NotFound),
+        (Action::Create, Some(_)) => return refused(Kind::Conflict),
+        (Action::Replace | Action::Patch | Action::Delete, None) => return refused(Kind::NotFound),
         (_, Some(old)) => {
             if write.if_match.as_ref().is_some_and(|(n, _)| *n != old.n) {
-                return Err(Kind::PreconditionFailed);
+                return refused(Kind::PreconditionFailed);
             }
         }
         (Action::Create | Action::Upsert, None) => {}
     }
     if has_unique_key && let Some(new) = &write.value {
-        let is_taken = state.iter().any(|(key, other)| {
-            *key != write.key
-                && other
-                    .as_ref()
-                    .is_some_and(|other| other.unique == new.unique)
+        let holder = state.iter().find(|(key, (other, _))| {
+            let is_equal = |other: &Value| other.unique == new.unique;
+            **key != write.key && other.as_ref().is_some_and(is_equal)
         });
-        if is_taken {
-            return Err(Kind::Conflict);
+        if let Some((_, (_, rests_on))) = holder {
+            return Err(Refusal {
+                kind: Kind::Conflict,
+                rests_on: *rests_on,
+            });
         }
     }
-    state.insert(write.key, write.value.clone());
+    // What the request itself has written is no state of an open change.
+    state.insert(write.key, (write.value.clone(), None));
     Ok(())
 }

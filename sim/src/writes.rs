@@ -28,12 +28,26 @@ pub(crate) enum Waiting {
     Deletion(Pending<()>),
 }
 
+impl Waiting {
+    /// Returns the error of a write of which nothing was submitted. A batch has it only when it is
+    /// awaited.
+    fn refusal(&self) -> Option<&Error> {
+        match self {
+            Waiting::Write(pending) => pending.refusal(),
+            Waiting::Deletion(pending) => pending.refusal(),
+            Waiting::Batch(_) => None,
+        }
+    }
+}
+
 /// A write whose answer is awaited.
 pub(crate) struct Submitted {
     /// The number of the container.
     pub(crate) container: usize,
     /// The number of the change.
     serial: u64,
+    /// True if the write was refused, and the answer may wait for a write from which it follows.
+    is_refused: bool,
     waiting: Waiting,
     /// The items, in the order of the operations.
     writes: Vec<Write>,
@@ -72,9 +86,6 @@ impl Node<'_> {
             .write_item(&handle, &operation, body.as_deref(), &options);
         let serial = self.number();
         self.note(format!("c{container} {serial} {}", write.shown()));
-        if let Some(error) = pending.refusal() {
-            return self.check_refusal(container, error, &prediction);
-        }
         self.submitted(
             container,
             serial,
@@ -179,15 +190,8 @@ impl Node<'_> {
             .delete_logical_partition(&handle, &partition_key, admission);
         let serial = self.number();
         self.note(format!("c{container} {serial} delete key {key}"));
-        let prediction = Prediction {
-            may_succeed: true,
-            // Few deletions of a partition may wait for the removal of their rows.
-            refusals: vec![Kind::Throttled],
-            is_open: false,
-        };
-        if let Some(error) = pending.refusal() {
-            return self.check_refusal(container, error, &prediction);
-        }
+        // Few deletions of a partition may wait for the removal of their rows.
+        let prediction = Prediction::success_or(vec![Kind::Throttled]);
         let writes = ItemKey::all_of(key).map(|key| Write {
             key,
             action: Action::Delete,
@@ -213,11 +217,18 @@ impl Node<'_> {
         writes: Vec<Write>,
         prediction: Prediction,
     ) -> Checked {
-        if !prediction.may_succeed {
-            return Err(format!(
-                "{} was accepted, and must be refused: {prediction:?}",
-                shown(&writes)
-            ));
+        match waiting.refusal() {
+            // The store or a split refuses the write, which no item explains later.
+            Some(error) if !prediction.allows(error.kind()) => {
+                return self.check_refusal(container, error, &prediction);
+            }
+            None if !prediction.may_succeed => {
+                return Err(format!(
+                    "{} was accepted, and must be refused: {prediction:?}",
+                    shown(&writes)
+                ));
+            }
+            _ => {}
         }
         self.submit(container, serial, waiting, writes, prediction);
         self.wait_or_not()
@@ -232,14 +243,18 @@ impl Node<'_> {
         writes: Vec<Write>,
         prediction: Prediction,
     ) -> usize {
-        let mut change = change_of(&writes);
-        // The store may refuse the commit, which the answer tells only when it is awaited.
-        change.is_sure = !self.is_failing();
-        change.is_key_deletion = matches!(waiting, Waiting::Deletion(_));
-        self.models[container].submit(serial, change);
+        let is_refused = waiting.refusal().is_some();
+        if !is_refused {
+            let mut change = change_of(&writes);
+            // The store may refuse the commit, which the answer tells only when it is awaited.
+            change.is_sure = !self.is_failing();
+            change.is_key_deletion = matches!(waiting, Waiting::Deletion(_));
+            self.models[container].submit(serial, change);
+        }
         self.awaited.push(Submitted {
             container,
             serial,
+            is_refused,
             waiting,
             writes,
             prediction,
@@ -270,6 +285,7 @@ impl Node<'_> {
         let Submitted {
             container,
             serial,
+            is_refused,
             waiting,
             writes,
             prediction,
@@ -297,6 +313,8 @@ impl Node<'_> {
             Err(error) => self.note(format!("c{container} {serial} ended {:?}", error.kind())),
         }
         match answer.result {
+            Ok(_) if is_refused => Err(format!("{} was refused, and succeeds", shown(&writes))),
+            Err(error) if is_refused => self.check_refusal(container, &error, &prediction),
             Ok(written) => {
                 if !prediction.may_succeed {
                     return Err(format!(
@@ -323,9 +341,9 @@ impl Node<'_> {
         match error.kind() {
             Kind::UnknownOutcome | Kind::Internal => self.counts.unknown += 1,
             Kind::RetryWith | Kind::Unavailable | Kind::StorageFull | Kind::Throttled => {
-                model.refused(serial);
+                model.failed(serial)?;
             }
-            Kind::CompletingSplit => model.refused(serial),
+            Kind::CompletingSplit => model.failed(serial)?,
             _ => return Err(format!("change {serial} ended with {error:?}")),
         }
         self.models[container].doubt();
@@ -355,7 +373,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Checks an error that came before anything was submitted.
+    /// Checks the error of a write that was refused, and notes the change from which it follows.
     fn check_refusal(
         &mut self,
         container: usize,
@@ -363,9 +381,13 @@ impl Node<'_> {
         prediction: &Prediction,
     ) -> Checked {
         self.note(format!("  refused {:?}", error.kind()));
-        match prediction.allows(error.kind()) {
-            true => Ok(()),
-            false => self
+        match (
+            prediction.allows(error.kind()),
+            prediction.rests_on(error.kind()),
+        ) {
+            (true, Some(change)) => self.models[container].is_told_of(change),
+            (true, None) => Ok(()),
+            (false, _) => self
                 .check_failure(container, error)
                 .map_err(|message| format!("{message}; predicted: {prediction:?}")),
         }

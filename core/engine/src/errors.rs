@@ -139,6 +139,15 @@ pub(crate) fn unknown_outcome() -> Error {
     )
 }
 
+/// The milliseconds after which a request may come again whose answer could not be confirmed.
+const UNCONFIRMED_RETRY_AFTER_MS: u64 = 1_000;
+
+/// Returns the error 503 for a request that wrote nothing, whose answer follows from a commit of
+/// which it is not known whether it took place.
+pub(crate) fn unconfirmed() -> Error {
+    unavailable(UNCONFIRMED_RETRY_AFTER_MS)
+}
+
 fn unavailable(retry_after_ms: u64) -> Error {
     Error::new(
         Kind::Unavailable,

@@ -292,10 +292,13 @@ impl Engine {
         let applied = apply(&mut transaction, ReadView::Writer(&writer), write);
         // Refused work is charged too.
         attempt.steps.append(&mut transaction.work);
-        let applied = applied?;
+        let applied = applied.inspect_err(|_| attempt.rest_on(&writer, &transaction))?;
         reserve_answer(write.options.answer.as_deref(), applied.item_bytes(), 1)?;
-        let commit = transaction.commit(&mut writer, None);
-        let commit = commit.inspect_err(|error| charge_as_refused(error, attempt.steps))?;
+        let durable_lsn = transaction.base_lsn();
+        let commit = transaction.commit(&mut writer, None).inspect_err(|error| {
+            attempt.rest_on_all(&writer, durable_lsn);
+            charge_as_refused(error, attempt.steps);
+        })?;
         let lsn = writer.lsn;
         // The text of the answer is made after the lock is free.
         drop(writer);

@@ -40,7 +40,8 @@
 //!    free again.
 //! 7. The caller waits for the [`Pending`], which ends when the store has synced the commit. If the
 //!    store does not know the outcome, `Partition::settle` opens a newer lease and looks into the
-//!    commit log first; an outcome that stays unknown is 408.
+//!    commit log first; an outcome that stays unknown is 408. A refusal in step 4 that follows from
+//!    an accepted commit waits for that commit in the same way (`Partition::confirm`).
 //!
 //! A transactional batch takes steps 3 to 6 once for all its operations. A bulk request takes them
 //! for each operation, and waits for all of them in step 7. Stored procedures and writes with
@@ -83,7 +84,8 @@
 //!
 //! # Promises
 //!
-//! 1. A write is answered after it is durable; a reader never sees a write that is not.
+//! 1. A write is answered after it is durable, and a refusal after the writes from which it
+//!    follows; a reader never sees a write that is not durable.
 //! 2. A transaction takes place whole or not at all, and counts as one LSN.
 //! 3. The same requests on the same data are charged the same.
 

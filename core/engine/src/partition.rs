@@ -19,6 +19,9 @@
 //! ([`Partition::abandon_writer`]). The next writer opens a newer lease, which stops every older
 //! one, and the commit log in the partition tells whether 43 took place ([`Partition::settle`]).
 //!
+//! A request that is refused because of a row of 43 waits for 43 too ([`Partition::confirm`]): its
+//! client may not hear of an item that a crash can still take away.
+//!
 //! A partition that is split or merged goes through three phases:
 //!
 //! ```text
@@ -77,7 +80,8 @@ pub(crate) use writer::{
 use crate::container::owners::Owners;
 use crate::container::view::ContainerView;
 use crate::errors::{
-    damaged, did_not_happen, gone_error, outcome_error, storage_failure, unknown_outcome,
+    damaged, did_not_happen, gone_error, outcome_error, storage_failure, unconfirmed,
+    unknown_outcome,
 };
 use crate::index::generations::PolicyGenerations;
 use crate::index::paths::{Paths, Step as PathStep};
@@ -556,6 +560,36 @@ impl Partition {
         }
     }
 
+    /// Returns a receipt that answers when the store is done with everything that this partition
+    /// has accepted so far.
+    pub(crate) fn barrier(&self) -> Receipt {
+        self.store.barrier(self.storage_id)
+    }
+
+    /// Checks that a commit of another request is durable, from which an answer follows. `barrier`
+    /// is the answer of a [`Partition::barrier`] behind the commit.
+    ///
+    /// # Errors
+    /// Those of a write that builds on the commit: 449, or 503 for another process, if it did not
+    /// take place; 503 and 507 if the store refused it. 503 if it stays unknown whether it took
+    /// place: the request of the answer has written nothing in any case.
+    pub(crate) fn confirm(&self, barrier: CommitOutcome, attempt: CommitAttempt) -> Result<()> {
+        let outcome = match (self.is_logged(attempt), barrier) {
+            // A snapshot shows durable commits only, so the answer of the store does not matter.
+            (Ok(true), _) => return Ok(()),
+            // The commit had failed before the store was asked.
+            (Ok(false), CommitOutcome::Ok) => CommitOutcome::Fenced,
+            (Err(error), CommitOutcome::Ok) => return Err(error),
+            (_, outcome) => outcome,
+        };
+        self.settle(outcome, attempt).map_err(|error| {
+            match error.kind() == Kind::UnknownOutcome {
+                true => unconfirmed().with_cause(error),
+                false => error,
+            }
+        })
+    }
+
     /// Returns the error for a commit that did not take place because of a newer lease. The owner
     /// may be another process by now, or this one again, so the request is best forwarded.
     fn not_committed(&self) -> Error {
@@ -575,6 +609,11 @@ impl Partition {
         // The log of a partition that is gone says nothing any more; a client that is sent to the
         // successor would write twice.
         drop(self.lock()?);
+        self.is_logged(attempt)
+    }
+
+    /// Returns true if the durable commit log has an attempt to commit.
+    fn is_logged(&self, attempt: CommitAttempt) -> Result<bool> {
         let snapshot = self.snapshot_in_any_phase()?;
         let row = snapshot.get(&keys::log(attempt.lsn));
         let row = row.map_err(storage_failure)?;

@@ -8,14 +8,17 @@
 //! 3. runs it, while it counts its work in [`RequestAttempt::steps`];
 //! 4. charges the partition;
 //! 5. repeats 1 to 4 if a split or merge replaced the partition in the meantime;
-//! 6. puts charge and position on the outcome, and makes the outcome wait for the commit.
+//! 6. puts charge and position on the outcome, and makes the outcome wait for the commit, or for
+//!    that of another request from which a refusal follows.
 //!
 //! Left out: queries, which ask several partitions and keep
 //! [`crate::throughput::PartitionCharges`], and metadata, which is not admitted.
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::partition::{Partition, SubmittedCommit, retry_if_moved};
+use crate::errors::is_of_server;
+use crate::partition::transaction::Transaction;
+use crate::partition::{CommitAttempt, Partition, SubmittedCommit, Writer, retry_if_moved};
 use crate::pending::Pending;
 use crate::request::{AdmissionOptions, Charge, OperationKind, Outcome, Position};
 use crate::throughput::{Ran, RequestTarget};
@@ -78,6 +81,23 @@ pub(crate) struct RequestAttempt<'a> {
     pub charge: Option<Charge>,
     /// The number of the item that the request found or wrote.
     pub item: Option<u64>,
+    /// The last commit of another request from which an answer without a commit of its own follows,
+    /// and which may not be durable.
+    pub rests_on: Option<CommitAttempt>,
+}
+
+impl RequestAttempt<'_> {
+    /// Lets an answer without a commit of its own wait for the commits whose rows a transaction has
+    /// read.
+    pub(crate) fn rest_on(&mut self, writer: &Writer, transaction: &Transaction<'_>) {
+        self.rests_on = writer.pending_commit(transaction.rests_on.get(), transaction.base_lsn());
+    }
+
+    /// Lets a refusal wait for every commit that the writer has accepted: the sizes and counts of a
+    /// partition follow from all of them. `durable_lsn` is the LSN of a snapshot.
+    pub(crate) fn rest_on_all(&mut self, writer: &Writer, durable_lsn: u64) {
+        self.rests_on = writer.pending_commit(u64::MAX, durable_lsn);
+    }
 }
 
 /// The result of a request that succeeded.
@@ -108,7 +128,7 @@ impl Engine {
     ) -> Pending<T> {
         let mut work = Work::default();
         let mut partition = None;
-        let (mut position, mut charge) = (None, None);
+        let (mut position, mut charge, mut rests_on) = (None, None, None);
         let done = retry_if_moved(|| {
             // An earlier attempt met a partition that is gone; nothing of it counts.
             work.steps.clear();
@@ -131,9 +151,11 @@ impl Engine {
                     position: None,
                     charge: None,
                     item: None,
+                    rests_on: None,
                 };
                 let done = run(&mut attempt);
                 (position, charge) = (attempt.position, attempt.charge);
+                rests_on = attempt.rests_on;
                 let item = attempt.item;
                 if done.is_err() && steps.is_empty() {
                     steps.push(request.refusal.clone());
@@ -152,9 +174,16 @@ impl Engine {
             Ok(RequestResult { value, commit }) => (Ok(value), commit),
             Err(error) => (Err(error), None),
         };
+        // An error of the server follows from no item.
+        if result.as_ref().is_err_and(is_of_server) {
+            rests_on = None;
+        }
         let wants_position = request.position_of_failure == PositionOfFailure::Durable;
         if result.is_err() && wants_position && position.is_none() {
-            position = partition.as_ref().map(|partition| partition.position_now());
+            position = partition.as_deref().map(|partition| match rests_on {
+                Some(CommitAttempt { lsn, .. }) => partition.position(lsn, None),
+                None => partition.position_now(),
+            });
         }
         let outcome = Outcome {
             result,
@@ -162,8 +191,11 @@ impl Engine {
             work,
             position,
         };
-        match (commit, partition) {
-            (Some(commit), Some(partition)) => Pending::new(commit, partition, outcome),
+        match (partition, commit, rests_on) {
+            (Some(partition), Some(commit), _) => Pending::new(commit, partition, outcome),
+            (Some(partition), None, Some(attempt)) => {
+                Pending::resting_on(attempt, partition, outcome)
+            }
             _ => Pending::ready(outcome),
         }
     }

@@ -5,14 +5,19 @@
 //! serves many writes; [`Pending`] is the answer in between. A thread waits with [`Pending::wait`],
 //! async code awaits it.
 //!
-//! Promises: no answer is released before its commit is durable; an outcome that the store does not
-//! know is looked up in the commit log before the client is told anything.
+//! An answer without a commit of its own may follow from a commit of another request, as 409 for an
+//! id that an item has since a moment ago. It waits for that commit, and is not given if the commit
+//! fails.
+//!
+//! Promises: no answer is released before its commit is durable, nor before the last commit is from
+//! which it follows; an outcome that the store does not know is looked up in the commit log before
+//! the client is told anything.
 
 use crate::partition::{CommitAttempt, Partition, SubmittedCommit};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
 use orrery_model::work::Work;
 use orrery_model::{Error, Kind};
-use orrery_storage::CommitOutcome;
+use orrery_storage::{CommitOutcome, Receipt};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,8 +29,23 @@ use std::task::{Context, Poll};
 /// Dropping it does not undo the write.
 #[must_use = "the client may be answered only when the write is durable"]
 pub struct Pending<T> {
-    commit: Option<(SubmittedCommit, Arc<Partition>)>,
+    awaited: Option<Awaited>,
     outcome: Option<Outcome<T>>,
+}
+
+/// A commit for which an answer waits.
+struct Awaited {
+    /// Answers when the store is done with the commit.
+    receipt: Receipt,
+    commit: AwaitedCommit,
+}
+
+/// The commit itself.
+struct AwaitedCommit {
+    attempt: CommitAttempt,
+    partition: Arc<Partition>,
+    /// True for the commit of the request, false for one of another request.
+    is_own: bool,
 }
 
 impl<T> Pending<T> {
@@ -35,8 +55,37 @@ impl<T> Pending<T> {
         partition: Arc<Partition>,
         outcome: Outcome<T>,
     ) -> Self {
+        let SubmittedCommit { receipt, attempt } = commit;
+        let commit = AwaitedCommit {
+            attempt,
+            partition,
+            is_own: true,
+        };
         Pending {
-            commit: Some((commit, partition)),
+            awaited: Some(Awaited { receipt, commit }),
+            outcome: Some(outcome),
+        }
+    }
+
+    /// Creates an answer that follows from the commit `attempt` of another request to `partition`.
+    pub(crate) fn resting_on(
+        attempt: CommitAttempt,
+        partition: Arc<Partition>,
+        outcome: Outcome<T>,
+    ) -> Self {
+        let receipt = partition.barrier();
+        let commit = AwaitedCommit {
+            attempt,
+            partition,
+            is_own: false,
+        };
+        // A store on other machines has kept its caller waiting. What follows may do so again, so
+        // it takes place here and not where the answer is polled.
+        if let Some(answer) = receipt.answer() {
+            return Pending::ready(conclude(outcome, answer, &commit));
+        }
+        Pending {
+            awaited: Some(Awaited { receipt, commit }),
             outcome: Some(outcome),
         }
     }
@@ -44,7 +93,7 @@ impl<T> Pending<T> {
     /// Creates an answer that waits for nothing.
     pub(crate) fn ready(outcome: Outcome<T>) -> Self {
         Pending {
-            commit: None,
+            awaited: None,
             outcome: Some(outcome),
         }
     }
@@ -54,7 +103,8 @@ impl<T> Pending<T> {
         self.refusal().is_some()
     }
 
-    /// Returns the error of a request that was refused, so that nothing was submitted.
+    /// Returns the error of a request that was refused, so that nothing was submitted. The answer
+    /// has another error if the commit fails from which the refusal follows.
     pub fn refusal(&self) -> Option<&Error> {
         self.outcome.as_ref()?.result.as_ref().err()
     }
@@ -62,11 +112,10 @@ impl<T> Pending<T> {
     /// Blocks until the commit is durable.
     pub fn wait(mut self) -> Outcome<T> {
         let outcome = self.outcome.take().expect("taken once");
-        let Some((commit, partition)) = self.commit.take() else {
-            return outcome;
-        };
-        let SubmittedCommit { receipt, attempt } = commit;
-        conclude(outcome, receipt.wait(), &partition, attempt)
+        match self.awaited.take() {
+            Some(Awaited { receipt, commit }) => conclude(outcome, receipt.wait(), &commit),
+            None => outcome,
+        }
     }
 }
 
@@ -74,16 +123,18 @@ impl<T: Unpin> Future for Pending<T> {
     type Output = Outcome<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<T>> {
-        if let Some((commit, partition)) = &mut self.commit {
-            let Poll::Ready(committed) = Pin::new(&mut commit.receipt).poll(context) else {
+        let mut committed = None;
+        if let Some(awaited) = &mut self.awaited {
+            let Poll::Ready(answer) = Pin::new(&mut awaited.receipt).poll(context) else {
                 return Poll::Pending;
             };
-            let (attempt, partition) = (commit.attempt, Arc::clone(partition));
-            self.commit = None;
-            let outcome = self.outcome.take().expect("polled after it was ready");
-            return Poll::Ready(conclude(outcome, committed, &partition, attempt));
+            committed = Some(answer);
         }
-        Poll::Ready(self.outcome.take().expect("polled after it was ready"))
+        let outcome = self.outcome.take().expect("polled after it was ready");
+        Poll::Ready(match committed.zip(self.awaited.take()) {
+            Some((answer, awaited)) => conclude(outcome, answer, &awaited.commit),
+            None => outcome,
+        })
     }
 }
 
@@ -219,14 +270,13 @@ pub(crate) fn work_of(results: &[Outcome<BatchReply>]) -> Work {
     work
 }
 
-/// Decides the outcome of a request once the store has answered its commit.
-fn conclude<T>(
-    outcome: Outcome<T>,
-    committed: CommitOutcome,
-    partition: &Partition,
-    attempt: CommitAttempt,
-) -> Outcome<T> {
-    match partition.settle(committed, attempt) {
+/// Decides the outcome of a request once the store has answered the receipt for which it waits.
+fn conclude<T>(outcome: Outcome<T>, answer: CommitOutcome, commit: &AwaitedCommit) -> Outcome<T> {
+    let settled = match commit.is_own {
+        true => commit.partition.settle(answer, commit.attempt),
+        false => commit.partition.confirm(answer, commit.attempt),
+    };
+    match settled {
         Ok(()) => outcome,
         // A client would keep the position in its session, and the commit may not have taken place:
         // no partition might ever reach that position.

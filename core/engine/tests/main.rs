@@ -27,6 +27,7 @@ mod ownership;
 mod ownership_ends;
 mod paging;
 mod patches;
+mod pending_refusals;
 mod previous_images;
 mod queries;
 mod query_metrics;

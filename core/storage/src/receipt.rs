@@ -54,6 +54,14 @@ impl Receipt {
         }
     }
 
+    /// Returns the outcome if it is known already.
+    pub fn answer(&self) -> Option<CommitOutcome> {
+        match self.0 {
+            State::Ready(outcome) => Some(outcome),
+            State::Pending(_) => None,
+        }
+    }
+
     /// Blocks until the outcome is known.
     pub fn wait(self) -> CommitOutcome {
         match self.0 {

@@ -346,6 +346,18 @@ pub trait Store: Send + Sync {
         self.sync()
     }
 
+    /// Returns a receipt that answers `Ok` when the store is done with every commit that a
+    /// partition has accepted so far. `Ok` says nothing of commits that had failed before the call.
+    /// Any other answer says that one of the commits may not be durable.
+    ///
+    /// A store on this machine does not wait here; the caller of any other may be blocked.
+    fn barrier(&self, partition: PartitionId) -> Receipt {
+        Receipt::ready(match self.sync_partition(partition) {
+            Ok(()) => CommitOutcome::Ok,
+            Err(_) => CommitOutcome::Unknown,
+        })
+    }
+
     /// Returns the size envelope.
     fn limits(&self) -> Limits {
         Limits::ENVELOPE
@@ -494,6 +506,10 @@ macro_rules! store_behind {
 
             fn sync_partition(&self, partition: PartitionId) -> Result<(), StoreError> {
                 (**self).sync_partition(partition)
+            }
+
+            fn barrier(&self, partition: PartitionId) -> Receipt {
+                (**self).barrier(partition)
             }
 
             fn check_reachable(&self, partition: PartitionId) -> Result<(), StoreError> {

@@ -194,28 +194,30 @@ impl Engine {
         let mut batch = run_all(container, &mut transaction, view, key, operations)?;
         batch.reserve_response(options.answer)?;
 
-        // A batch that failed leaves nothing behind: the transaction is dropped.
-        let mut lsn = snapshot.head().lsn;
+        // A batch that failed leaves nothing behind: the transaction is dropped. It may have seen
+        // commits of other requests that are not durable yet, as may one whose writes cancelled
+        // each other out.
+        let durable_lsn = transaction.base_lsn();
+        let mut lsn = durable_lsn;
         let mut commit = None;
-        if let Some(writer) = &mut writer
-            && batch.succeeded
-        {
-            match transaction.commit(writer, None) {
-                Ok(accepted) => commit = accepted,
-                // The last operation stands for the growth of the whole batch.
-                Err(error) if error.kind() == Kind::PartitionKeyFull => batch.fail_last(error),
-                Err(error) => return Err(error),
+        if let Some(writer) = &mut writer {
+            attempt.rest_on(writer, &transaction);
+            if batch.succeeded {
+                match transaction.commit(writer, None) {
+                    Ok(accepted) => commit = accepted,
+                    Err(error) => {
+                        attempt.rest_on_all(writer, durable_lsn);
+                        batch.fail_last(error)?;
+                    }
+                }
             }
-            lsn = writer.lsn;
+            let rests_on = attempt.rests_on.map(|other| other.lsn);
+            lsn = match commit {
+                Some(_) => writer.lsn,
+                None => rests_on.unwrap_or(durable_lsn),
+            };
         }
         drop(writer);
-        if commit.is_none() && lsn > snapshot.head().lsn {
-            // The writes cancelled each other out, but the reads may have seen a commit of another
-            // request that is not durable yet.
-            if partition.snapshot_in_any_phase()?.head().lsn < lsn {
-                partition.sync()?;
-            }
-        }
 
         // Each operation is priced by itself, as clients see its charge, and the batch is their
         // sum.
@@ -309,12 +311,20 @@ impl BatchRun {
         }
     }
 
-    /// Fails the last operation with an error, and all others because of it.
-    fn fail_last(&mut self, error: Error) {
+    /// Fails the last operation, which stands for the growth of the whole batch, because its
+    /// logical partition is full, and all others because of it.
+    ///
+    /// # Errors
+    /// Every error for another reason, which fails the whole request.
+    fn fail_last(&mut self, error: Error) -> Result<()> {
+        if error.kind() != Kind::PartitionKeyFull {
+            return Err(error);
+        }
         if let Some((result, _)) = self.results.last_mut() {
             *result = Err(error);
         }
         self.undo(self.results.len().saturating_sub(1));
+        Ok(())
     }
 
     /// Undoes all operations because of the one at `failed`.
@@ -501,11 +511,14 @@ impl Bulk<'_> {
             Transaction::begin(self.container, partition, snapshot.as_ref(), world);
         let result = carry_out(&mut transaction, ReadView::Writer(&writer), checked);
         *attempt.steps = std::mem::take(&mut transaction.work);
-        let value = result?;
+        let value = result.inspect_err(|_| attempt.rest_on(&writer, &transaction))?;
         // A client sends an operation again if its answer did not fit, so it must not be committed.
         self.take(&value)?;
-        let commit = transaction.commit(&mut writer, None);
-        let commit = commit.inspect_err(|error| charge_as_refused(error, attempt.steps))?;
+        let durable_lsn = transaction.base_lsn();
+        let commit = transaction.commit(&mut writer, None).inspect_err(|error| {
+            attempt.rest_on_all(&writer, durable_lsn);
+            charge_as_refused(error, attempt.steps);
+        })?;
         self.last_write = Some((partition.id, writer.lsn));
         attempt.position = Some(partition.position(writer.lsn, Some(writer.lsn)));
         Ok(RequestResult { value, commit })

@@ -22,7 +22,6 @@ use crate::errors::{conflicting_write, reserve_answer, script_error};
 use crate::items::fired_write::FiredWrite;
 use crate::items::script_host::ScriptHost;
 use crate::items::{CheckedOperation, CheckedWrite, apply, parse_item};
-use crate::partition::Partition;
 use crate::partition::SubmittedCommit;
 use crate::partition::item::item_id;
 use crate::partition::keys;
@@ -97,7 +96,7 @@ impl Engine {
             |attempt| {
                 let partition = attempt.partition;
                 let mut inner = Vec::new();
-                let ran = self.transact(container, partition, key, &mut inner, |host| {
+                let ran = self.transact(container, attempt, key, &mut inner, |host| {
                     let reply = self.run_procedure(host, &script, arguments, options.logging)?;
                     reserve_answer(options.answer, reply.body.len(), 1)?;
                     Ok(reply)
@@ -174,7 +173,7 @@ impl Engine {
         let triggers = Triggers::find(container, write)?;
         let partition = attempt.partition;
         let mut inner = Vec::new();
-        let ran = self.transact(container, partition, &write.key, &mut inner, |host| {
+        let ran = self.transact(container, attempt, &write.key, &mut inner, |host| {
             let written = self.write_between(host, write, &triggers)?;
             let bytes = written.item.as_ref().map_or(0, Bytes::len);
             reserve_answer(write.options.answer.as_deref(), bytes, 1)?;
@@ -240,11 +239,12 @@ impl Engine {
     fn transact<T>(
         &self,
         container: &Container,
-        partition: &Partition,
+        attempt: &mut RequestAttempt<'_>,
         key: &PartitionKey,
         steps: &mut Vec<Step>,
         mut body: impl FnMut(&mut ScriptHost<'_, '_>) -> Result<T>,
     ) -> Result<Committed<T>> {
+        let partition = attempt.partition;
         let address = container.partition_key().address(key);
         let epk_prefix = keys::epk_prefix(address.epk());
         let _script_lock = self.script_locks().lock(container.rid(), epk_prefix)?;
@@ -287,6 +287,7 @@ impl Engine {
             }
 
             let mut writer = partition.lock()?;
+            let durable_lsn = transaction.base_lsn();
             match transaction.commit(&mut writer, Some(epk_prefix)) {
                 Ok(commit) => {
                     return Ok(Committed {
@@ -296,7 +297,10 @@ impl Engine {
                     });
                 }
                 Err(error) if error.kind() == Kind::RetryWith => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    attempt.rest_on_all(&writer, durable_lsn);
+                    return Err(error);
+                }
             }
         }
         Err(conflicting_write())

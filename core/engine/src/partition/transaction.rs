@@ -20,6 +20,9 @@
 //! 2. accepted commits that are not durable yet, if the writer is locked ([`ReadView::Writer`]);
 //! 3. the durable snapshot.
 //!
+//! An answer that follows from the second layer must not reach the client before these commits are
+//! durable: the transaction remembers the last of them ([`Transaction::rests_on`]).
+//!
 //! A transaction begins in one of two ways. Under the writer's lock nothing can come between the
 //! reads and the commit. Scripts run on a durable snapshot without the lock
 //! ([`ReadView::Durable`]); their commit is refused with 449 if the logical partition was written
@@ -61,6 +64,7 @@ use orrery_model::work::Step;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 use orrery_storage::Snapshot;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -122,6 +126,9 @@ pub(crate) struct Transaction<'a> {
     new_paths: NewPaths,
     /// The transaction has passed a limit and cannot be committed.
     is_overfull: bool,
+    /// LSN of the last accepted commit whose rows were read before a snapshot had them; 0 if there
+    /// is none.
+    pub rests_on: Cell<u64>,
     /// Counted work, from which the charge follows.
     pub work: Vec<Step>,
 }
@@ -155,6 +162,7 @@ impl<'a> Transaction<'a> {
             size: Size::default(),
             new_paths: NewPaths::default(),
             is_overfull: false,
+            rests_on: Cell::new(0),
             work: Vec::new(),
         }
     }
@@ -305,10 +313,13 @@ impl<'a> Transaction<'a> {
     }
 
     fn get(&self, view: ReadView<'_>, key: &[u8]) -> Result<Option<Bytes>> {
-        match view {
-            ReadView::Writer(writer) => writer.get(self.snapshot, key),
-            ReadView::Durable => self.snapshot.get(key).map_err(storage_failure),
+        if let ReadView::Writer(writer) = view
+            && let Some((lsn, row)) = writer.pending_row(key)
+        {
+            self.rests_on.set(self.rests_on.get().max(lsn));
+            return Ok(row.cloned());
         }
+        self.snapshot.get(key).map_err(storage_failure)
     }
 
     /// Returns true if clients see an item: it is neither expired nor deleted with its logical
@@ -642,10 +653,12 @@ impl<'a> Transaction<'a> {
 
     fn fits(&self) -> Result<()> {
         self.size.check(&self.new_paths)?;
-        match self.new_paths.rows() {
-            0 => Ok(()),
-            _ => self.new_paths.check(&*self.partition.paths_for_write()?),
+        if self.new_paths.rows() == 0 {
+            return Ok(());
         }
+        let checked = self.new_paths.check(&*self.partition.paths_for_write()?);
+        // The dictionary has the paths of all accepted commits.
+        checked.inspect_err(|_| self.rests_on.set(u64::MAX))
     }
 
     /// Checks that no change of the transaction was too large for a commit. A script may have
@@ -856,7 +869,7 @@ impl<'a> Transaction<'a> {
             counters: writer.counters,
             new_paths: self.new_paths.assign(&known),
             may_use_reserve: self.changes.iter().all(|change| change.new.is_none()),
-            versions_after: change_of_versions_floor(keeps_versions, writer),
+            versions_after: writer.change_of_versions_floor(keeps_versions),
             ..CommitChanges::default()
         };
         // The lock of the dictionary is free before the commit adds its paths.
@@ -879,14 +892,5 @@ impl<'a> Transaction<'a> {
             }
         }
         Ok(changes)
-    }
-}
-
-/// Returns the new LSN after which versions are kept, if a commit has to change the LSN.
-fn change_of_versions_floor(keeps_versions: bool, writer: &Writer) -> Option<Option<u64>> {
-    match (keeps_versions, writer.versions_after) {
-        (true, None) => Some(Some(writer.lsn)),
-        (false, Some(_)) => Some(None),
-        _ => None,
     }
 }

@@ -235,9 +235,49 @@ impl Writer {
     /// # Errors
     /// 500 if the store cannot be read.
     pub fn get(&self, snapshot: &dyn Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.pending.rows.get(key) {
-            Some((_, row)) => Ok(row.clone()),
+        match self.pending_row(key) {
+            Some((_, row)) => Ok(row.cloned()),
             None => snapshot.get(key).map_err(storage_failure),
+        }
+    }
+
+    /// Returns a row of an accepted commit that may not be durable, with the LSN of the commit.
+    /// `None` as the row means that the commit has removed it.
+    pub(super) fn pending_row(&self, key: &[u8]) -> Option<(u64, Option<&Bytes>)> {
+        let (lsn, row) = self.pending.rows.get(key)?;
+        Some((*lsn, row.as_ref()))
+    }
+
+    /// Returns the commit on which an answer rests that was made of rows of commits up to `lsn`;
+    /// `None` if a snapshot with the LSN `durable_lsn` has these rows.
+    pub(crate) fn pending_commit(&self, lsn: u64, durable_lsn: u64) -> Option<CommitAttempt> {
+        let lsn = lsn.min(self.lsn);
+        if lsn <= durable_lsn {
+            return None;
+        }
+        // A place in the commit log is used again, by a commit that comes later. The last commit
+        // stands for all before it.
+        self.logged(lsn).or_else(|| self.logged(self.lsn))
+    }
+
+    /// Returns an accepted commit by its row in the commit log.
+    fn logged(&self, lsn: u64) -> Option<CommitAttempt> {
+        let (_, row) = self.pending_row(&keys::log(lsn))?;
+        let (found, token) = row?.split_first_chunk::<8>()?;
+        let attempt = CommitAttempt {
+            lsn,
+            token: token.try_into().ok()?,
+            is_refused: false,
+        };
+        (u64::from_be_bytes(*found) == lsn).then_some(attempt)
+    }
+
+    /// Returns the new LSN after which versions are kept, if a commit has to change the LSN.
+    pub(super) fn change_of_versions_floor(&self, keeps_versions: bool) -> Option<Option<u64>> {
+        match (keeps_versions, self.versions_after) {
+            (true, None) => Some(Some(self.lsn)),
+            (false, Some(_)) => Some(None),
+            _ => None,
         }
     }
 

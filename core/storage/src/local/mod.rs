@@ -494,6 +494,14 @@ impl Store for LocalStore {
         self.committer.sink().sync_mark()
     }
 
+    fn barrier(&self, _partition: PartitionId) -> Receipt {
+        // One log has the commits of all partitions.
+        match self.committer.submit(0, |_| Ok(WriteTask::Barrier)) {
+            Ok(slot) => Receipt::pending(Ticket::new(self.committer.clone(), slot)),
+            Err(refusal) => Receipt::ready(refusal),
+        }
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             durable: true,

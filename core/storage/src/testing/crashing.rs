@@ -1,11 +1,11 @@
 //! A store that crashes at a chosen step and loses every commit that was not durable.
 //!
 //! It holds a memory store as the *durable image* and a queue of accepted commits. A commit moves
-//! to the image when its receipt is waited for, polled or dropped, or at `sync`, and takes the
-//! commits before it along, as one group commit would. Each commit has two steps: before it is
-//! written, and after it is written but not yet answered. A crash at the first step loses the
-//! commit, a crash at the second keeps it, and the caller gets `Unknown` for both. After the crash
-//! the store answers nothing until [`Crashing::reopen`].
+//! to the image when its receipt, or that of a barrier behind it, is waited for, polled or dropped,
+//! or at `sync`, and takes the commits before it along, as one group commit would. Each commit has
+//! two steps: before it is written, and after it is written but not yet answered. A crash at the
+//! first step loses the commit, a crash at the second keeps it, and the caller gets `Unknown` for
+//! both. After the crash the store answers nothing until [`Crashing::reopen`].
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -221,6 +221,17 @@ impl Store for Crashing {
             let _ = self.shared.flush(last);
         }
         self.shared.lock().check()
+    }
+
+    fn barrier(&self, _partition: PartitionId) -> Receipt {
+        let next = self.shared.lock().next_ticket;
+        match next.checked_sub(1) {
+            Some(ticket) => Receipt::pending(Ticket {
+                shared: self.shared.clone(),
+                ticket,
+            }),
+            None => Receipt::ready(CommitOutcome::Ok),
+        }
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -1,9 +1,9 @@
 //! A store that fails at a chosen write.
 //!
-//! Writes are counted: each `open`, `submit`, `destroy` and `sync` is one write. From the chosen
-//! write on the store is broken, as a real store is after a failed sync: no write succeeds until
-//! [`Failing::repair`], which stands for opening the store again. Reads go on. A caller with an
-//! unknown outcome must then open the partition and look for its commit.
+//! Writes are counted: each `open`, `submit`, `destroy`, `sync` and `barrier` is one write. From
+//! the chosen write on the store is broken, as a real store is after a failed sync: no write
+//! succeeds until [`Failing::repair`], which stands for opening the store again. Reads go on. A
+//! caller with an unknown outcome must then open the partition and look for its commit.
 //!
 //! A test that chooses faults as it goes names each by [`Failing::fail_by`].
 
@@ -184,6 +184,13 @@ impl<S: Store> Store for Failing<S> {
     fn sync(&self) -> Result<(), StoreError> {
         self.check_write()?;
         self.inner.sync()
+    }
+
+    fn barrier(&self, partition: PartitionId) -> Receipt {
+        match self.check_write() {
+            Ok(()) => self.inner.barrier(partition),
+            Err(_) => Receipt::ready(CommitOutcome::Unknown),
+        }
     }
 
     fn capabilities(&self) -> Capabilities {

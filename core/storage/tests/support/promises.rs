@@ -705,6 +705,26 @@ pub(crate) fn sync_makes_every_accepted_commit_durable(new_store: NewStore<'_>) 
     );
 }
 
+/// Promise 13: a barrier is answered when the commits before it are durable, whoever waits for
+/// them.
+pub(crate) fn a_barrier_is_answered_after_the_commits_before_it(new_store: NewStore<'_>) {
+    let store = new_store();
+    assert_eq!(store.barrier(P).wait(), CommitOutcome::Ok);
+    let lease = store.open(P).unwrap();
+    let receipts: Vec<_> = (1..=5)
+        .map(|lsn| store.submit(&lease, commit(lsn, &[])))
+        .collect();
+    let barrier = store.barrier(P);
+    assert_eq!(barrier.wait(), CommitOutcome::Ok);
+    assert_eq!(store.snapshot(P).unwrap().head().lsn, 5);
+    assert!(
+        receipts
+            .into_iter()
+            .all(|receipt| receipt.wait() == CommitOutcome::Ok)
+    );
+    assert_eq!(store.barrier(P).wait(), CommitOutcome::Ok);
+}
+
 pub(crate) fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(
     new_store: NewStore<'_>,
 ) {
@@ -768,6 +788,7 @@ macro_rules! for_every_promise {
             a_paused_writer_is_fenced_after_another_open,
             commits_are_accepted_in_call_order_before_any_is_durable,
             sync_makes_every_accepted_commit_durable,
+            a_barrier_is_answered_after_the_commits_before_it,
             a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced,
             the_reserved_partition_is_refused,
         );
