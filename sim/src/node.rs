@@ -51,9 +51,6 @@ pub(crate) struct Node<'t> {
     last_number: u64,
     /// True from the arrangement of a fault to the repair.
     pub(crate) is_armed: bool,
-    /// True if a commit of the catalog may have taken place although its request has failed. A
-    /// store on one machine comes back by a restart only, so the engine does not look again.
-    pub(crate) is_catalog_unclear: bool,
     /// The snapshots, with the models of their moments.
     pub(crate) snapshots: BTreeMap<String, Vec<ContainerModel>>,
     pub(crate) readers: Vec<Reader>,
@@ -109,7 +106,6 @@ impl<'t> Node<'t> {
             awaited: Vec::new(),
             last_number: 0,
             is_armed: false,
-            is_catalog_unclear: false,
             snapshots: BTreeMap::new(),
             readers: Vec::new(),
             range_changes: BTreeMap::new(),
@@ -234,7 +230,6 @@ impl<'t> Node<'t> {
         self.engine = open(&self.store, &self.world)?;
         self.range_changes.clear();
         self.is_armed = false;
-        self.is_catalog_unclear = false;
         Ok(())
     }
 }

@@ -76,7 +76,6 @@ impl Node<'_> {
                 Ok(true)
             }
             Err(error) => {
-                self.is_catalog_unclear = true;
                 if !model.default_ttls.contains(&default_ttl) {
                     model.default_ttls.push(default_ttl);
                 }
@@ -87,7 +86,7 @@ impl Node<'_> {
     }
 
     /// Reads which of the possible settings the containers have. An engine that does not know the
-    /// outcome of a change goes on with the settings from before, so this waits for a start.
+    /// outcome of a change goes on with the settings from before, so the store must answer.
     fn settle_ttls(&mut self) -> Checked {
         (0..self.models.len()).try_for_each(|container| self.settle_ttl(container))
     }
@@ -125,7 +124,6 @@ impl Node<'_> {
                 Ok(true) => done += 1,
                 Ok(false) => break,
                 Err(error) => {
-                    self.is_catalog_unclear = true;
                     self.check_failure(ANY, &error)?;
                 }
             }
@@ -210,10 +208,7 @@ impl Node<'_> {
             }
             // A range in which no border is left.
             Err(error) if matches!(error.kind(), Kind::BadRequest | Kind::Conflict) => Ok(()),
-            Err(error) => {
-                self.is_catalog_unclear = true;
-                self.check_failure(container, &error)
-            }
+            Err(error) => self.check_failure(container, &error),
         }
     }
 }
@@ -275,7 +270,6 @@ impl Node<'_> {
             && let Some((oldest, _)) = self.snapshots.pop_first()
             && let Err(error) = self.engine.delete_snapshot(&oldest)
         {
-            self.is_catalog_unclear = true;
             return self.check_failure(ANY, &error);
         }
         let name = format!("s{:08}", self.number());
@@ -290,10 +284,7 @@ impl Node<'_> {
                 self.snapshots.insert(name, self.models.clone());
                 Ok(())
             }
-            Err(error) => {
-                self.is_catalog_unclear = true;
-                self.check_failure(ANY, &error)
-            }
+            Err(error) => self.check_failure(ANY, &error),
         }
     }
 
@@ -384,13 +375,15 @@ impl Node<'_> {
         if self.store.inner().has_crashed() {
             return Ok(());
         }
-        let mut changes = self.engine.range_changes().into_iter();
-        if self.is_catalog_unclear || changes.any(|one| one.stage == RangeChangeStage::Failed) {
-            self.note("the catalog is read again".to_owned());
-            self.reopen()?;
+        // The engine finds out what became of its changes now that the store answers, which takes
+        // steps: the store may crash at them.
+        self.handle(0)?;
+        if self.store.inner().has_crashed() {
+            return Ok(());
         }
         self.is_armed = false;
         self.models.iter_mut().for_each(ContainerModel::doubt);
+        self.settle_ttls()?;
         self.resolve_all()
     }
 

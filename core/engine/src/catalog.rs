@@ -10,8 +10,9 @@
 //! 26                       the confirmed time (confirmed_time.rs)
 //! 24, 25 …                 rows 20 and 22 of later row sets (row_sets.rs)
 //! ```
-//! The whole catalog fits in memory and is read once, when the store is opened. Writes take one
-//! lock, so they are sequential, and a write becomes visible in memory after its commit is durable.
+//! The whole catalog fits in memory and is read once, when the store is opened, and again after a
+//! commit whose outcome was not known (`doubt.rs`). Writes take one lock, so they are sequential,
+//! and a write becomes visible in memory after its commit is durable.
 //!
 //! Resource ids are random and never used twice, so a client notices when a container was deleted
 //! and created again under the same name.
@@ -21,6 +22,7 @@ mod chunks;
 mod confirmed_time;
 mod containers;
 mod databases;
+mod doubt;
 mod encryption_keys;
 mod item_numbers;
 mod offers;
@@ -51,15 +53,16 @@ use crate::background::agenda::{Agenda, Subject};
 use crate::container::owners::Owners;
 use crate::container::settings::Settings;
 use crate::container::tasks::BackgroundTask;
-use crate::errors::storage_failure;
+use crate::errors::{did_not_happen, storage_failure};
 use crate::partition::keys::CATALOG_PARTITION;
 use crate::partition::size_limits::SizeLimits;
 use crate::partition::staging::StagingWriter;
 use crate::partition::stamps::stamp;
-use crate::partition::{CommitChanges, Partition, Phase, wait_durable};
+use crate::partition::{CommitAttempt, CommitChanges, Partition, wait_durable};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use bytes::Bytes;
+use doubt::Doubt;
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::sync::{lock, pause, read, write};
@@ -69,11 +72,10 @@ use orrery_model::{Error, Json, Kind as ErrorKind, Result, Rid, limits};
 use orrery_storage::{CommitOutcome, Direction, PartitionId, Snapshot, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
-use row_sets::current_set;
 use state::State;
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, TryLockResult};
 use std::time::Duration;
 
@@ -99,6 +101,10 @@ pub(crate) struct Catalog {
     row_set: AtomicU64,
     /// Held by each write of the catalog, and while a partition is given to another process.
     write_lock: Mutex<()>,
+    /// The last commit, while it is not known whether it took place.
+    doubt: Mutex<Option<Doubt>>,
+    /// True while there is one.
+    is_in_doubt: AtomicBool,
     /// The LSN of the last commit that owners of partitions must know.
     version: AtomicU64,
     /// Attempts to find out if a commit took place.
@@ -215,8 +221,11 @@ impl Catalog {
             partition,
             row_set: AtomicU64::new(0),
             write_lock: Mutex::new(()),
+            doubt: Mutex::default(),
+            is_in_doubt: AtomicBool::new(false),
             version: AtomicU64::new(0),
-            // A store on this machine that has failed does not come back by itself.
+            // A store on this machine that has failed seldom comes back by itself, and no request
+            // waits for it.
             patience: match store_is_remote {
                 true => OUTCOME_ATTEMPTS,
                 false => 0,
@@ -231,7 +240,8 @@ impl Catalog {
 
     /// Runs a function while no resource of the catalog changes.
     pub(crate) fn while_unchanged<T>(&self, run: impl FnOnce() -> T) -> T {
-        let _writing = lock(&self.write_lock);
+        let begun = self.begin_change();
+        let _writing = begun.unwrap_or_else(|_| lock(&self.write_lock));
         run()
     }
 
@@ -261,34 +271,6 @@ impl Catalog {
         )
     }
 
-    /// Replaces the state in memory by that of a copy which another process writes. Requests that
-    /// hold a partition of the state before find the partition gone.
-    ///
-    /// # Errors
-    /// 500 if the copy cannot be read or has damaged records. The state in memory stays.
-    pub(crate) fn load_copy(&self, snapshot: &dyn Snapshot) -> Result<()> {
-        let copy = self.empty_copy();
-        copy.use_row_set(current_set(snapshot)?);
-        copy.load_stored_rows(snapshot)?;
-        for container in copy.all_containers() {
-            let partitions = container.partitions();
-            let newest = partitions.iter().map(|partition| partition.id).max();
-            for partition in partitions.iter() {
-                partition.set_newest_range(newest.unwrap_or_default());
-            }
-        }
-
-        let before = self.all_containers();
-        self.use_row_set(copy.row_set());
-        self.adopt_state(copy);
-        for container in before {
-            for partition in container.partitions().iter() {
-                partition.set_phase(Phase::Gone);
-            }
-        }
-        Ok(())
-    }
-
     /// Loads ranges and records into an empty catalog in memory. The records are in the order of
     /// their keys, which begin with the number of the kind: owners come before the resources that
     /// they own. The rows are read one by one, since all of them together take much memory.
@@ -316,6 +298,21 @@ impl Catalog {
             self.assign_throughput(&container);
         }
         Ok(())
+    }
+
+    /// Checks that a container that was looked up without the write lock is that of the catalog.
+    ///
+    /// # Errors
+    /// 404 if it was deleted, or replaced by a restoration; 449 if another object stands for it,
+    /// because the catalog was read again.
+    pub(super) fn check_current(&self, container: &Container) -> Result<()> {
+        if self.is_current(container) {
+            return Ok(());
+        }
+        Err(match self.container_of(container.rid()) {
+            Some(current) if current.created() == container.created() => did_not_happen(),
+            _ => Error::not_found(),
+        })
     }
 
     /// Returns true if `container` exists: it was not deleted and not replaced by a restoration.
@@ -379,10 +376,10 @@ impl Catalog {
         self.commit_with_given_keys(changes.in_row_set(self.row_set()))
     }
 
-    /// Commits changes of the current row set that concern no partition of a container.
+    /// Commits changes of the current row set that concern no resource.
     fn commit_unseen(&self, changes: RowChanges) -> Result<()> {
-        self.commit_rows(changes.in_row_set(self.row_set()))
-            .map(drop)
+        let committed = self.commit_rows(changes.in_row_set(self.row_set()), |_| {});
+        committed.map(drop)
     }
 
     /// Commits changes whose keys have the prefix of their row set already. All partitions that
@@ -390,7 +387,8 @@ impl Catalog {
     /// is given up again before the change is visible. So no owner works with an older catalog.
     fn commit_with_given_keys(&self, changes: RowChanges) -> Result<()> {
         self.owners.recall_all().map_err(storage_failure)?;
-        let lsn = self.commit_rows(changes)?;
+        let orphans = changes.orphans();
+        let lsn = self.commit_rows(changes, |attempt| self.note_doubt(attempt, orphans))?;
         self.version.store(lsn, Ordering::Release);
         Ok(())
     }
@@ -398,8 +396,13 @@ impl Catalog {
     /// Commits rows. They are durable when the function returns. Returns the LSN of the commit.
     ///
     /// # Errors
-    /// The commit did not take place, except for 408: the outcome was not found out for a minute.
-    fn commit_rows(&self, changes: RowChanges) -> Result<u64> {
+    /// The commit did not take place, except for 408: the outcome was not found out, and `in_doubt`
+    /// was called.
+    fn commit_rows(
+        &self,
+        changes: RowChanges,
+        in_doubt: impl FnOnce(CommitAttempt),
+    ) -> Result<u64> {
         let mut writer = self.partition.lock()?;
         let changes = CommitChanges {
             puts: changes.puts,
@@ -426,6 +429,11 @@ impl Catalog {
             }
             pause(OUTCOME_PAUSE);
             outcome = self.partition.settle(CommitOutcome::Unknown, attempt);
+        }
+        if let Err(error) = &outcome
+            && error.kind() == ErrorKind::UnknownOutcome
+        {
+            in_doubt(attempt);
         }
         outcome.map_err(definition_too_large)?;
         Ok(attempt.lsn)
@@ -652,7 +660,7 @@ impl Catalog {
     /// # Errors
     /// The store's error; 500 if a record is damaged.
     pub(crate) fn date_anew(&self, now: u64) -> Result<u64> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         let snapshot = self.partition.snapshot()?;
         let (mut dated, mut changes) = (0, RowChanges::default());
         for row in self.stored_rows(snapshot.as_ref(), RECORD) {

@@ -84,6 +84,7 @@ impl Engine {
     /// # Errors
     /// 404 if there is none.
     pub fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
+        self.catalog().try_to_end_doubt();
         self.catalog().database(id)
     }
 
@@ -116,6 +117,7 @@ impl Engine {
     /// # Errors
     /// 404 if there is none, 404/1003 if there is no such database.
     pub fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
+        self.catalog().try_to_end_doubt();
         self.catalog().container(database, container)
     }
 

@@ -148,6 +148,9 @@ impl Engine {
                 Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
                 Err(TryLockError::WouldBlock) => return false,
             };
+            if self.catalog().is_in_doubt() {
+                return false;
+            }
             catalog_version = self.catalog().version();
             self.catalog().is_current(&container)
                 && self.may_be_given(&container, &partition)

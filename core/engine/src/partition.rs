@@ -22,12 +22,15 @@
 //! A request that is refused because of a row of 43 waits for 43 too ([`Partition::confirm`]): its
 //! client may not hear of an item that a crash can still take away.
 //!
-//! A partition that is split or merged goes through three phases:
+//! A partition that is split or merged goes through three phases, or four if the store does not say
+//! what became of the commit of the catalog:
 //!
 //! ```text
 //! Serving ──▶ Completing ──▶ Gone
-//!    ▲            │
-//!    └────────────┘ the split failed
+//!    ▲            │           ▲ it took place
+//!    ├────────────┘ failed    │
+//!    └──────────────────── InDoubt
+//!       it did not take place
 //! ```
 //!
 //! A request that still holds a partition that is gone is told so by [`Partition::lock`] and
@@ -159,6 +162,9 @@ pub enum Phase {
     Completing = 1,
     /// Its successors have taken over.
     Gone = 2,
+    /// It is not known whether its successors have taken over: the store does not say what became
+    /// of the commit. The partition is read and not written.
+    InDoubt = 3,
 }
 
 impl Partition {
@@ -383,13 +389,25 @@ impl Partition {
 
 /// Phases, and the capture of changes for a split or merge.
 impl Partition {
-    /// Checks that requests may use the partition.
+    /// Checks that requests may write to the partition.
+    ///
+    /// # Errors
+    /// 503 while it is not known whether other partitions have replaced this one; those of
+    /// [`Partition::check_phase`].
+    fn check_writable(&self) -> Result<()> {
+        match self.phase.load(Ordering::Acquire) {
+            phase if phase == Phase::InDoubt as u8 => Err(unconfirmed()),
+            _ => self.check_phase(),
+        }
+    }
+
+    /// Checks that requests may read the partition.
     ///
     /// # Errors
     /// 410/1007 while the partition is completing, 410/1002 when it is gone.
     fn check_phase(&self) -> Result<()> {
         match self.phase.load(Ordering::Acquire) {
-            serving if serving == Phase::Serving as u8 => Ok(()),
+            phase if phase == Phase::Serving as u8 || phase == Phase::InDoubt as u8 => Ok(()),
             gone if gone == Phase::Gone as u8 => Err(gone_error(self.id)),
             _ => Err(Error::new(
                 Kind::CompletingSplit,
@@ -406,13 +424,20 @@ impl Partition {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
+    /// Serves requests again, if the partition is in the phase `from`.
+    pub fn serve_after(&self, from: Phase) {
+        let (from, serving) = (from as u8, Phase::Serving as u8);
+        let phase = &self.phase;
+        let _ = phase.compare_exchange(from, serving, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// Begins to capture the rows of every commit.
     ///
     /// # Errors
     /// 409 if changes are captured already; 410 and 503 as for [`Partition::lock`].
     pub fn start_change_capture(&self) -> Result<()> {
         let _writer = self.lock_in_any_phase()?;
-        self.check_phase()?;
+        self.check_writable()?;
         let mut capture = lock(&self.change_capture);
         if capture.is_some() {
             return Err(Error::new(
@@ -461,9 +486,9 @@ impl Partition {
         self.check_owned()?;
         // The writer of a partition that is gone is never opened: in an owner, a later object of
         // the same partition may have one.
-        self.check_phase()?;
+        self.check_writable()?;
         let guard = self.opened(guard)?;
-        self.check_phase()?;
+        self.check_writable()?;
         Ok(guard)
     }
 

@@ -6,9 +6,9 @@
 use crate::support::{self, *};
 use bytes::Bytes;
 use orrery_engine::request::*;
-use orrery_engine::{Container, Engine, Feed, Profile};
-use orrery_model::Error;
+use orrery_engine::{BackgroundTask, Check, Container, Engine, Feed, Profile};
 use orrery_model::world::SeededWorld;
+use orrery_model::{Error, Object};
 use orrery_storage::testing::{Failing, Fault};
 use orrery_storage::{
     Capabilities, Commit, CommitOutcome, Lease, MemoryStore, PartitionId, Receipt, Snapshot, Store,
@@ -245,6 +245,190 @@ fn a_write_that_failed_tells_no_position() {
         assert!(failed.result.is_err());
         assert_eq!(failed.position, None);
     }
+}
+
+/// A change of the catalog at some of whose commits the store fails.
+struct CatalogChange {
+    name: &'static str,
+    run: fn(&Case),
+}
+
+const CATALOG_CHANGES: &[CatalogChange] = &[
+    CatalogChange {
+        name: "time to live",
+        run: |case| {
+            let body = object(&BODY.replace(r#""items","#, r#""items","defaultTtl":100,"#));
+            let replaced = case.engine.replace_container(&case.container, &body, None);
+            drop(replaced.result);
+        },
+    },
+    CatalogChange {
+        name: "indexing policy",
+        run: |case| {
+            let policy = r#""items","indexingPolicy":{"indexingMode":"none"},"#;
+            let body = object(&BODY.replace(r#""items","#, policy));
+            let replaced = case.engine.replace_container(&case.container, &body, None);
+            drop(replaced.result);
+        },
+    },
+    CatalogChange {
+        name: "creation",
+        run: |case| {
+            let body = BODY.replace("items", "more");
+            drop(create_container(&case.engine, &body, 2));
+        },
+    },
+    CatalogChange {
+        name: "deletion of a container",
+        run: |case| drop(case.engine.delete_container(&case.container, None).result),
+    },
+    CatalogChange {
+        name: "deletion of a database",
+        run: |case| {
+            if let Ok(database) = case.engine.database(Id::Name("db")) {
+                drop(case.engine.delete_database(&database, None).result);
+            }
+        },
+    },
+    CatalogChange {
+        name: "script under another id",
+        run: |case| {
+            let body = object(
+                &PROCEDURE
+                    .replace('\n', " ")
+                    .replace(r#""put""#, r#""other""#),
+            );
+            let kind = ScriptKind::Procedure;
+            let (engine, put) = (&case.engine, Id::Name("put"));
+            drop(
+                engine
+                    .replace_script(&case.container, kind, put, &body, None)
+                    .result,
+            );
+        },
+    },
+    CatalogChange {
+        name: "split",
+        run: |case| {
+            let split = RangeChange::Split {
+                range: 0,
+                at: SplitAt::Middle,
+            };
+            if let Ok(begun) = case
+                .engine
+                .begin_range_change(&case.container, split, false)
+            {
+                case.engine.finish_range_change(begun.id).expect("it ends");
+            }
+        },
+    },
+    CatalogChange {
+        name: "snapshot",
+        run: |case| drop(case.engine.take_snapshot("first", &Object::new())),
+    },
+    CatalogChange {
+        name: "restoration",
+        run: |case| drop(case.engine.restore_snapshot("before")),
+    },
+    CatalogChange {
+        name: "reset",
+        run: |case| drop(case.engine.reset()),
+    },
+];
+
+/// Returns the catalog as clients see it.
+fn catalog_of(engine: &Engine) -> String {
+    let page = PageRequest::default();
+    let listed = |feed: Feed<'_>| -> Vec<String> {
+        let page = engine.list(feed, &page).result.expect("a list");
+        page.rows.iter().map(|row| text(row)).collect()
+    };
+    let Ok(database) = engine.database(Id::Name("db")) else {
+        return "no database".to_owned();
+    };
+    let mut all = listed(Feed::Containers(&database));
+    for id in ["items", "more"] {
+        let Ok(container) = engine.container(Id::Name("db"), Id::Name(id)) else {
+            continue;
+        };
+        let (ranges, _) = engine.partition_key_ranges(&container).expect("ranges");
+        all.extend(
+            ranges
+                .iter()
+                .map(|one| format!("{} {:?}", one.id, one.range)),
+        );
+        all.extend(listed(Feed::Scripts(&container, ScriptKind::Procedure)));
+    }
+    all.join("\n")
+}
+
+/// Writes an item to each container that is there.
+fn write_everywhere(engine: &Engine, id: &str) {
+    for name in ["items", "more"] {
+        let Ok(container) = engine.container(Id::Name("db"), Id::Name(name)) else {
+            continue;
+        };
+        for pk in ["p", "q", "r", "s"] {
+            let body = format!(r#"{{"id":"{id}","pk":"{pk}"}}"#);
+            create(engine, &container, &body);
+        }
+    }
+}
+
+/// The state in memory is that of the rows once the store answers again, whatever became of the
+/// commit at which it failed: no answered write is lost, and snapshots are whole.
+#[test]
+fn after_a_change_without_a_known_outcome_the_catalog_is_that_of_its_rows() {
+    for fault in [Fault::Lost, Fault::Applied] {
+        for change in CATALOG_CHANGES {
+            for writes in 0.. {
+                let name = format!("{}, {fault:?} after {writes} writes", change.name);
+                if !check_change(fault, change, writes, &name) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Lets the store fail after some writes of a change and answer again, and compares the catalog
+/// with that of an engine which is opened on the same data. Returns true if the store has failed.
+#[track_caller]
+fn check_change(fault: Fault, change: &CatalogChange, writes: u64, name: &str) -> bool {
+    let case = Case::new(fault);
+    let taken = case.engine.take_snapshot("before", &Object::new());
+    taken.expect("a snapshot");
+    create(&case.engine, &case.container, r#"{"id":"new","pk":"p"}"#);
+    case.store.fail_after(writes);
+    (change.run)(&case);
+    let has_failed = case.store.is_broken();
+    case.store.repair();
+
+    // A request may have looked the container up while the store failed.
+    let held = case.write(WriteOperation::Upsert, r#"{"id":"held","pk":"p"}"#);
+    let seen = catalog_of(&case.engine);
+    write_everywhere(&case.engine, "later");
+    let taken = case.engine.take_snapshot("after", &Object::new());
+    taken.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let work = || case.engine.run_background_work(BackgroundTask::Removal);
+    while work().unwrap_or_else(|error| panic!("{name}: {error}")) {}
+    let verified = case.engine.verify(None, &mut |_| true);
+    // The key spaces of a container that was not created wait for the next one.
+    let mut found = verified.expect("every row is read").findings;
+    found.retain(|one| one.check != Check::KeySpaces);
+    assert_eq!(found, [], "{name}");
+
+    let world = Arc::new(SeededWorld::new(0, 10));
+    let again = open(case.memory.clone(), Profile::Modern, world);
+    let again = again.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(seen, catalog_of(&again), "{name}");
+    if let Ok(container) = again.container(Id::Name("db"), Id::Name("items")) {
+        assert!(has(&again, &container, "later"), "{name}");
+        let is_kept = held.is_err() || has(&again, &container, "held");
+        assert!(is_kept, "an answered write is lost: {name}");
+    }
+    write_everywhere(&again, "last");
+    has_failed
 }
 
 /// A store on another machine that carries a commit out, and is away for its next questions.

@@ -335,7 +335,7 @@ impl Engine {
         error: Option<&Error>,
     ) {
         for source in copy.sources() {
-            source.set_phase(Phase::Serving);
+            source.serve_after(Phase::Completing);
         }
         // A commit of the catalog that may have taken place gave the targets to the container: they
         // stay, and the next start destroys them if nothing uses them.

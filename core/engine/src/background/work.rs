@@ -96,6 +96,8 @@ impl Engine {
             subject,
             at_ms: Some(now + RETRY_MS),
         };
+        // Work follows settings, which may not be those of the rows.
+        self.catalog().end_doubt()?;
         self.run_subject(task, subject)?;
         retry.at_ms = None;
         Ok(true)

@@ -12,7 +12,7 @@ use super::{Catalog, RowChanges, State, permissions};
 use crate::request::ids::resource_id;
 use crate::request::properties::checked_members;
 use crate::request::{AccessResourceKind, Id, Resource};
-use orrery_model::sync::{lock, write};
+use orrery_model::sync::write;
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -272,7 +272,7 @@ impl Catalog {
     ) -> Result<Resource> {
         let body = (kind.row().check)(body)?;
         let id = resource_id(&body)?;
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         self.check_owner(owner)?;
         let old = self.access_resource(owner, kind, Id::Name(id)).ok();
         if old.is_some() && !upsert {
@@ -314,7 +314,7 @@ impl Catalog {
     ) -> Result<Resource> {
         let (owner, kind) = (old.owner(), old.kind);
         let body = (kind.row().check)(body)?;
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         // The resource may have changed since it was looked up without the lock.
         let old = self.access_resource(owner, kind, Id::Rid(old.meta.rid))?;
         old.meta.check_if_match(if_match)?;
@@ -334,7 +334,7 @@ impl Catalog {
         old: &AccessResource,
         if_match: Option<&str>,
     ) -> Result<()> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         let old = self.access_resource(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
         old.meta.check_if_match(if_match)?;
         let mut changes = RowChanges::default();

@@ -9,7 +9,6 @@ use super::{Catalog, Record, RowChanges};
 use crate::errors::storage_failure;
 use crate::partition::keys;
 use orrery_model::Result;
-use orrery_model::sync::lock;
 
 /// The key of the row.
 const CONFIRMED_TIME: u8 = 0x26;
@@ -32,12 +31,12 @@ impl Catalog {
     /// # Errors
     /// The store's error.
     pub(crate) fn store_confirmed_time(&self, confirmed_ms: u64) -> Result<()> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         let row = (vec![CONFIRMED_TIME], confirmed_ms.to_be_bytes().to_vec());
-        let stored = self.commit_rows(RowChanges {
+        let changes = RowChanges {
             puts: vec![row],
             ..RowChanges::default()
-        });
-        stored.map(drop)
+        };
+        self.commit_rows(changes, |_| {}).map(drop)
     }
 }

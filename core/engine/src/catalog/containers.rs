@@ -568,10 +568,10 @@ impl Catalog {
         check_computed_properties(&settings.computed_properties)?;
         check_spatial_types(&settings.policy)?;
         let id = resource_id(body)?.to_owned();
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
 
         let owner = self.existing_database(database)?;
-        if database.container(&id).is_some() {
+        if owner.container(&id).is_some() {
             return Err(Error::conflict().with_help(
                 "Read it, or use the method that creates a container only if it does not exist.",
             ));
@@ -737,10 +737,8 @@ impl Catalog {
         let settings = Settings::from_body(body)?.with_account_versions(self.account_versions);
         check_computed_properties(&settings.computed_properties)?;
         check_spatial_types(&settings.policy)?;
-        let _writing = lock(&self.write_lock);
-        if !self.is_current(container) {
-            return Err(Error::not_found());
-        }
+        let _writing = self.begin_change()?;
+        self.check_current(container)?;
         let (old_meta, old_settings, mut policies) = container.state();
         old_meta.check_if_match(if_match)?;
         if resource_id(body)? != container.id {
@@ -764,7 +762,7 @@ impl Catalog {
     /// # Errors
     /// The store's error.
     pub(crate) fn retire_policies(&self, container: &Container, newest: Generation) -> Result<()> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         if !self.is_current(container) {
             return Ok(());
         }
@@ -785,10 +783,8 @@ impl Catalog {
         container: &Container,
         decide: impl FnOnce(&Given) -> Result<Decisions>,
     ) -> Result<()> {
-        let _writing = lock(&self.write_lock);
-        if !self.is_current(container) {
-            return Err(Error::not_found());
-        }
+        let _writing = self.begin_change()?;
+        self.check_current(container)?;
         let now = self.world.now_ms();
         let before = container.provision.decisions();
         let decisions = decide(&container.provision.given())?;
@@ -836,10 +832,8 @@ impl Catalog {
         if_match: Option<&str>,
     ) -> Result<()> {
         read(&container.state).meta.check_if_match(if_match)?;
-        let _writing = lock(&self.write_lock);
-        if !self.is_current(container) {
-            return Err(Error::not_found());
-        }
+        let _writing = self.begin_change()?;
+        self.check_current(container)?;
         let mut changes = RowChanges::default();
         let orphans = self.delete_container_rows(container, &mut changes);
         self.commit(changes)?;

@@ -105,7 +105,7 @@ impl Catalog {
     ) -> Result<Resource> {
         let id = resource_id(body)?;
         properties::check("database", body, PROPERTIES, None)?;
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         if self.state().database_named(id).is_some() {
             return Err(Error::conflict().with_help(
                 "Read it, or use the method that creates a database only if it does not exist.",
@@ -154,10 +154,11 @@ impl Catalog {
         if_match: Option<&str>,
     ) -> Result<()> {
         database.meta.check_if_match(if_match)?;
-        let _writing = lock(&self.write_lock);
-        if self.state().database(database.rid()).is_none() {
-            return Err(Error::not_found());
-        }
+        let _writing = self.begin_change()?;
+        // The catalog may have been read again since the database was looked up.
+        let current = self.state().database(database.rid()).cloned();
+        let current = current.ok_or_else(Error::not_found)?;
+        let database = current.as_ref();
 
         // All rows go in one commit, so no resource is left without its owner.
         let mut changes = RowChanges::default();

@@ -408,7 +408,7 @@ impl Catalog {
         change: &OfferChange,
         if_match: Option<&str>,
     ) -> Result<Offered> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         let found = self.find_offer(rid)?;
         found.meta.check_if_match(if_match)?;
         self.check_not_distributed(&found)?;
@@ -452,7 +452,7 @@ impl Catalog {
         if !is_autoscale || self.raised_offer(offer)?.0.throughput == offer.throughput {
             return Ok(());
         }
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         // The offer may have been replaced or deleted before the lock was taken.
         let Ok(current) = self.find_offer(offer.rid()) else {
             return Ok(());

@@ -10,8 +10,7 @@ use crate::container::owners::Owners;
 use crate::errors::{gone_error, storage_failure, unknown_outcome};
 use crate::partition::{Partition, Phase, WriterGuard};
 use orrery_model::partition_key::{Epk, EpkRange};
-use orrery_model::sync::lock;
-use orrery_model::{Error, Json, Result, Rid, object};
+use orrery_model::{Json, Result, Rid, object};
 use orrery_storage::{PartitionId, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -212,7 +211,7 @@ impl Catalog {
     /// # Errors
     /// The store's error.
     pub(crate) fn new_storage_ids(&self, count: usize) -> Result<Vec<PartitionId>> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         let first = self.state().last_storage_id + 1;
         let storage_ids: Vec<_> = (first..).take(count).map(PartitionId).collect();
 
@@ -279,10 +278,8 @@ impl Catalog {
         sources: &[Arc<Partition>],
         finish: impl FnOnce() -> Result<(Successors, G)>,
     ) -> Result<Vec<u32>> {
-        let _writing = lock(&self.write_lock);
-        if !self.is_current(container) {
-            return Err(Error::not_found());
-        }
+        let _writing = self.begin_change()?;
+        self.check_current(container)?;
 
         // Other owners are waited for before writers are locked.
         self.owners.recall_all().map_err(storage_failure)?;

@@ -9,7 +9,6 @@ use crate::request::ids::resource_id;
 use crate::request::properties::{self, Property, stored};
 use crate::request::{Id, Resource, ScriptKind};
 use orrery_model::rid::{CHILD_NUMBERS, ChildKind};
-use orrery_model::sync::lock;
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::sync::Arc;
 
@@ -268,7 +267,8 @@ impl Catalog {
         upsert: bool,
     ) -> Result<Resource> {
         let body = checked_body(kind, body)?;
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
+        self.check_current(container)?;
         let id = resource_id(&body)?;
         let old = container.script(kind, id);
         if old.is_some() && !upsert {
@@ -308,18 +308,21 @@ impl Catalog {
         if_match: Option<&str>,
     ) -> Result<Resource> {
         let body = checked_body(kind, body)?;
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
+        self.check_current(container)?;
         let old = self.find_script(container, kind, id)?;
         old.meta.check_if_match(if_match)?;
-        let new_id = resource_id(&body)?;
-        if new_id != old.id() {
-            if container.script(kind, new_id).is_some() {
-                return Err(Error::conflict());
-            }
-            container.remove_script(kind, old.id());
+        let new_id = resource_id(&body)?.to_owned();
+        let is_renamed = new_id != old.id();
+        if is_renamed && container.script(kind, &new_id).is_some() {
+            return Err(Error::conflict());
         }
         let meta = self.new_meta(old.meta.rid);
-        self.put_script(container, Script { kind, meta, body }, false)
+        let replaced = self.put_script(container, Script { kind, meta, body }, false)?;
+        if is_renamed {
+            container.remove_script(kind, old.id());
+        }
+        Ok(replaced)
     }
 
     /// Deletes a script.
@@ -333,7 +336,8 @@ impl Catalog {
         id: Id<'_>,
         if_match: Option<&str>,
     ) -> Result<()> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
+        self.check_current(container)?;
         let old = self.find_script(container, kind, id)?;
         old.meta.check_if_match(if_match)?;
         let mut changes = RowChanges::default();

@@ -67,7 +67,6 @@ pub(crate) struct BlockedCatalog<'a> {
     catalog: &'a Catalog,
     partitions: Vec<Arc<Partition>>,
     _write_blocks: Vec<WriteBlock<'a>>,
-    _writing: MutexGuard<'a, ()>,
 }
 
 /// Returns the key of the head of a snapshot, which is also the prefix of the keys of its rows.
@@ -340,7 +339,19 @@ impl Catalog {
         &self,
         work: impl FnOnce(BlockedCatalog<'_>) -> Result<T>,
     ) -> Result<T> {
-        let writing = lock(&self.write_lock);
+        let writing = self.begin_change()?;
+        self.with_partitions_blocked(&writing, work)
+    }
+
+    /// Runs `work` while no partition accepts writes, within a change of the catalog.
+    ///
+    /// # Errors
+    /// As for [`Catalog::with_writes_blocked`].
+    pub(super) fn with_partitions_blocked<T>(
+        &self,
+        _writing: &MutexGuard<'_, ()>,
+        work: impl FnOnce(BlockedCatalog<'_>) -> Result<T>,
+    ) -> Result<T> {
         // Other owners are waited for before writers are locked.
         self.owners.recall_all().map_err(storage_failure)?;
         let mut partitions: Vec<Arc<Partition>> = Vec::new();
@@ -358,7 +369,6 @@ impl Catalog {
             catalog: self,
             partitions,
             _write_blocks: write_blocks,
-            _writing: writing,
         })
     }
 
@@ -494,7 +504,7 @@ impl Catalog {
         copies: &CopyIds,
         note: &Object,
     ) -> Result<()> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         let heads = self.snapshot_heads()?;
         let numbers: Vec<u64> = heads.iter().map(|(number, _)| *number).collect();
         // The new number may be that of a deleted or interrupted snapshot, whose rows must not mix
@@ -531,7 +541,7 @@ impl Catalog {
     /// # Errors
     /// 404 if there is none; the store's error.
     pub(crate) fn delete_snapshot(&self, name: &str) -> Result<()> {
-        let _writing = lock(&self.write_lock);
+        let _writing = self.begin_change()?;
         let snapshot = self.find_snapshot(name)?;
         let mut changes = RowChanges::default();
         let released = changes.release_snapshot(&snapshot);
