@@ -2,8 +2,8 @@
 //! crashes, splits and merges.
 //!
 //! A reader of latest versions that has reached the end has seen the present version of every item.
-//! A reader of all versions has seen every write since its begin, those of an item in their order,
-//! and none twice unless partitions were merged.
+//! A reader of all versions has seen every write since its begin, those of an item in their order.
+//! Neither sees a write twice.
 
 use crate::Checked;
 use crate::model::Life;
@@ -28,11 +28,9 @@ pub(crate) struct Reader {
     read_at: u64,
     /// The version of each item that the reader knows.
     known: BTreeMap<ItemKey, u64>,
-    /// Writes and deletions that the reader of all versions has seen.
+    /// Writes that the reader has seen, and deletions that one of all versions has seen.
     writes: BTreeSet<u64>,
     deletions: BTreeSet<u64>,
-    /// True if the feed may repeat changes: partitions were merged since the begin.
-    may_repeat: bool,
 }
 
 impl Node<'_> {
@@ -58,8 +56,6 @@ impl Node<'_> {
         self.readers[at] = Reader {
             since: self.last_number(),
             read_at: self.now(),
-            // A merge that is under way comes after the begin.
-            may_repeat: self.range_changes.contains_key(&container),
             ..Reader::new(container, None, true)
         };
         if let Some(page) = self.page(at, None)? {
@@ -171,11 +167,8 @@ impl Node<'_> {
     fn are_versions_gone(&self, at: usize) -> bool {
         let reader = &self.readers[at];
         let is_behind = self.now() + 120 >= reader.read_at + RETENTION_SECONDS;
-        // A merged partition is read from the earliest position of its predecessors on, and the
-        // versions there may be gone although the reader has seen them.
-        let is_merged = reader.may_repeat;
         // A write that waited for its commit during a jump of the clock is too old at once.
-        reader.is_of_all_versions && (is_behind || is_merged || self.has_jumped)
+        reader.is_of_all_versions && (is_behind || self.has_jumped)
     }
 
     /// Takes in a row of the feed of latest versions.
@@ -186,6 +179,9 @@ impl Node<'_> {
         let (_, seen) = seen_of(&self.models[container], key, row, None)?;
         let now = self.now();
         self.models[container].observe(key, Some(&seen), now)?;
+        if !self.readers[at].writes.insert(seen.n) {
+            return Err(format!("reader {at} is shown write {} twice", seen.n));
+        }
         self.readers[at].known.insert(key, seen.n);
         Ok(format!("{}/{} {}", key.key, key.id, seen.n))
     }
@@ -264,7 +260,7 @@ impl Node<'_> {
             };
             let (_, seen) = named_by(&self.models[container], previous)?;
             let reader = &mut self.readers[at];
-            if !reader.deletions.insert(seen.n) && !reader.may_repeat {
+            if !reader.deletions.insert(seen.n) {
                 return Err(format!("the deletion of {} is twice in a feed", seen.n));
             }
             return Ok(format!("-{}", seen.n));
@@ -280,15 +276,14 @@ impl Node<'_> {
             ));
         }
         let reader = &mut self.readers[at];
-        let is_new = reader.writes.insert(seen.n);
-        if !is_new && !reader.may_repeat {
+        if !reader.writes.insert(seen.n) {
             return Err(format!(
                 "write {} is twice in a feed of all versions",
                 seen.n
             ));
         }
         let last = reader.known.entry(key).or_default();
-        if is_new && *last > seen.n && !reader.may_repeat {
+        if *last > seen.n {
             return Err(format!("write {} of {key:?} comes after {last}", seen.n));
         }
         *last = (*last).max(seen.n);
@@ -327,17 +322,6 @@ impl Node<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Lets the readers of a container know that its partitions were merged.
-    pub(crate) fn note_merge(&mut self, container: usize) {
-        for reader in self
-            .readers
-            .iter_mut()
-            .filter(|reader| reader.container == container)
-        {
-            reader.may_repeat = true;
-        }
     }
 
     /// Lets the readers follow a restored snapshot: those of latest versions know its items, or
@@ -382,7 +366,6 @@ impl Reader {
             known: BTreeMap::new(),
             writes: BTreeSet::new(),
             deletions: BTreeSet::new(),
-            may_repeat: false,
         }
     }
 }

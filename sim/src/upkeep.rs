@@ -193,9 +193,6 @@ impl Node<'_> {
                 }
             }
         };
-        if !is_split {
-            self.note_merge(container);
-        }
         self.note(format!("c{container} {change:?}"));
         let stepwise = self.random.chance(60);
         let troubles = self.troubles - u64::from(self.is_failing());

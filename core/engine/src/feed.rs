@@ -24,8 +24,8 @@ use crate::partition_request::{
 use crate::pending::Pending;
 use crate::query::{has_memory_for_rows, page_items, scope_reach};
 use crate::request::{
-    FeedPage, FeedStart, OperationKind, Outcome, Page, PageRequest, QueryRequest, ReadOptions,
-    Scope,
+    FeedPage, FeedStart, OperationKind, Outcome, Page, PageRequest, QueryRequest, RangeStart,
+    ReadOptions, Scope,
 };
 use crate::throughput::{PartitionCharges, is_throttled};
 use bytes::Bytes;
@@ -34,6 +34,7 @@ use orrery_model::partition_key::{EpkRange, KeyAddress};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
 use orrery_storage::Snapshot;
+use several::{PartPosition, StartIn};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -172,7 +173,8 @@ impl Engine {
             },
             |attempt| {
                 let partition = attempt.partition;
-                let start = several::start_in(container, &partition.range, feed.start)?;
+                let StartIn { start, parts } =
+                    several::start_in(container, &partition.range, feed.start)?;
                 let snapshot = partition.snapshot()?;
                 let lsn = snapshot.head().lsn;
                 attempt.position = Some(partition.position(lsn, None));
@@ -182,16 +184,19 @@ impl Engine {
                     mixed_until: partition.mixed_until,
                     snapshot: snapshot.as_ref(),
                     filter: filter.borrow().clone(),
+                    parts,
                     moment: partition.moment(self.world().now_seconds()),
                     memory: PageMemory {
                         answer: feed.options.answer,
                         held_bytes: feed.held_bytes,
                     },
                 };
-                let page = match reader.filter.is_nothing() {
+                let mut page = match reader.filter.is_nothing() {
                     true => reader.empty_page(),
                     false => (feed.read_page)(&reader, &start, page_items)?,
                 };
+                let end = page.continue_after;
+                page.ranges = several::positions_after(partition.id, &reader.parts, end);
                 let shown = page.rows.len() as u64;
                 self.meters().change_feed_items.add(shown);
                 attempt.steps.extend(feed_work(&page.rows).steps);
@@ -241,6 +246,15 @@ impl FeedFilter {
         }
     }
 
+    /// Returns true if an item of a range may pass the filter.
+    fn shows(&self, range: &EpkRange) -> bool {
+        match (&self.key, &self.within) {
+            (Some(key), _) => range.contains(key.epk()),
+            (None, Some(within)) => within.intersection(range).is_some(),
+            (None, None) => true,
+        }
+    }
+
     /// Returns true if an item passes the filter.
     fn has(&self, row: &Row) -> bool {
         let has_key = self.key.as_ref().is_none_or(|key| row.is_of(key));
@@ -259,12 +273,43 @@ struct FeedReader<'a> {
     mixed_until: u64,
     snapshot: &'a dyn Snapshot,
     filter: FeedFilter,
+    /// The positions of the reader in the parts of the partition, if the reader has several. The
+    /// parts cover the partition.
+    parts: Vec<PartPosition>,
     /// The present moment.
     moment: Moment,
     memory: PageMemory<'a>,
 }
 
 impl FeedReader<'_> {
+    /// Returns true if the reader has not read a change behind the start of the page.
+    fn is_unread(&self, row: &Row, lsn: u64) -> bool {
+        let mut parts = self.parts.iter();
+        let part = parts.find(|part| part.within.contains(&row.epk));
+        match part.map(|part| &part.position.start) {
+            Some(RangeStart::Lsn(after)) => lsn > *after,
+            Some(RangeStart::After(second)) => row.ts > *second,
+            None => true,
+        }
+    }
+
+    /// Returns the LSN up to which the reader has read every change of a range that it is shown, on
+    /// a page that starts after `after`; `None` if it is shown no part of the range.
+    fn read_until(&self, range: &EpkRange, after: u64) -> Option<u64> {
+        if self.parts.is_empty() {
+            return self.filter.shows(range).then_some(after);
+        }
+        let mut least: Option<u64> = None;
+        for part in &self.parts {
+            let common = part.within.intersection(range);
+            if common.is_some_and(|common| self.filter.shows(&common)) {
+                let read = part.read_until();
+                least = Some(least.map_or(read, |least| least.min(read)));
+            }
+        }
+        least
+    }
+
     /// Returns a page without changes, after which the feed continues at the head of the history.
     fn empty_page(&self) -> FeedPage {
         FeedPage {

@@ -68,6 +68,7 @@ mod snapshots;
 pub(crate) mod staging;
 pub(crate) mod stamps;
 pub(crate) mod transaction;
+pub(crate) mod version_floors;
 pub(crate) mod versions;
 pub(crate) mod visibility;
 mod writer;
@@ -102,6 +103,7 @@ use stamps::Stamps;
 use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, TryLockError};
+use version_floors::VersionFloors;
 
 /// A physical partition.
 pub struct Partition {
@@ -299,14 +301,14 @@ impl Partition {
         Ok(items == indexed)
     }
 
-    /// Returns the LSN after which versions are kept in a snapshot, or `None` if none are kept.
+    /// Returns the LSNs after which versions are kept in a snapshot, or `None` if none are kept.
     ///
     /// # Errors
     /// 500 if the store cannot be read or the row is damaged.
-    pub fn versions_after(snapshot: &dyn Snapshot) -> Result<Option<u64>> {
+    pub(crate) fn version_floors(snapshot: &dyn Snapshot) -> Result<Option<VersionFloors>> {
         let row = snapshot.get(&keys::versions_floor());
         match row.map_err(storage_failure)? {
-            Some(row) => keys::number(&row)
+            Some(row) => VersionFloors::decode(&row)
                 .map(Some)
                 .ok_or_else(|| damaged("the row of kept versions")),
             None => Ok(None),
@@ -607,12 +609,11 @@ impl Partition {
             (Err(error), CommitOutcome::Ok) => return Err(error),
             (_, outcome) => outcome,
         };
-        self.settle(outcome, attempt).map_err(|error| {
-            match error.kind() == Kind::UnknownOutcome {
+        self.settle(outcome, attempt)
+            .map_err(|error| match error.kind() == Kind::UnknownOutcome {
                 true => unconfirmed().with_cause(error),
                 false => error,
-            }
-        })
+            })
     }
 
     /// Returns the error for a commit that did not take place because of a newer lease. The owner

@@ -288,8 +288,8 @@ pub enum FeedStart {
     Ranges(Vec<RangePosition>),
 }
 
-/// A position in the changes of one physical partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A position in the changes of one physical partition: all changes up to it are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RangePosition {
     /// The id of the partition key range.
     pub range: u32,
@@ -298,7 +298,7 @@ pub struct RangePosition {
 }
 
 /// The start of the changes of one physical partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RangeStart {
     /// Changes after this LSN.
     Lsn(u64),
@@ -314,7 +314,7 @@ pub struct FeedPage {
     /// The LSN after which the next page starts; the etag of a page of one physical partition.
     pub continue_after: u64,
     /// The positions after which the next page starts; the etag of a page over several physical
-    /// partitions. Empty for a page of one.
+    /// partitions, and of one in which a reader of several was further in some parts. Else empty.
     pub ranges: Vec<RangePosition>,
     /// True if the page ended because of its size or its work, not at the head of the history. If
     /// false, a page without rows means 304.

@@ -23,6 +23,7 @@ mod indexing_directives;
 mod key_limit;
 mod large_definitions;
 mod memory;
+mod merged_feeds;
 mod ownership;
 mod ownership_ends;
 mod paging;

@@ -8,11 +8,13 @@ use crate::catalog::Container;
 use crate::errors::damaged;
 use crate::partition::keys;
 use crate::partition::stamps::is_ahead;
-use crate::partition::versions::{ROW, crts_of, floor};
+use crate::partition::version_floors::VersionFloors;
+use crate::partition::versions::{ROW, Version, crts_of, floors};
 use crate::partition::{
     CommitChanges, NOT_LOOKED_AT, Partition, VERSION_LOOKS, scan, skip_if_moved, wait_durable,
 };
 use orrery_model::Result;
+use orrery_model::partition_key::EpkRange;
 use orrery_storage::{Direction, Snapshot};
 
 /// Rows of versions that one commit removes, about: the rows of one commit of a client go together.
@@ -41,18 +43,18 @@ impl Engine {
         if !keeps_versions(container) {
             return Ok(());
         }
-        if Partition::versions_after(partition.snapshot()?.as_ref())?.is_some() {
+        if Partition::version_floors(partition.snapshot()?.as_ref())?.is_some() {
             return Ok(());
         }
         let mut writer = partition.lock()?;
         // Checked again under the lock: a commit may have marked it, or the policy may have
         // changed.
-        if !keeps_versions(container) || writer.versions_after.is_some() {
+        if !keeps_versions(container) || writer.version_floors.is_some() {
             return Ok(());
         }
         let changes = CommitChanges {
             counters: writer.counters,
-            versions_after: Some(Some(writer.lsn)),
+            version_floors: Some(Some(VersionFloors::of_one(writer.lsn))),
             ..CommitChanges::default()
         };
         let commit = writer.submit(partition, changes, self.world().random());
@@ -108,8 +110,10 @@ impl Engine {
             None => u64::MAX,
         };
         let snapshot = partition.snapshot_of_accepted()?;
-        let floor = floor(snapshot.as_ref())?.max(cut);
-        let obsolete = find_obsolete(snapshot.as_ref(), floor, oldest_kept, now)?;
+        let mixed_until = partition.mixed_until;
+        let mut floors = floors(snapshot.as_ref())?;
+        floors.raise(cut, mixed_until);
+        let obsolete = find_obsolete(snapshot.as_ref(), &floors, oldest_kept, now)?;
         drop(snapshot);
         if obsolete.keys.is_empty() {
             let oldest = obsolete.next_second.zip(retention);
@@ -120,15 +124,17 @@ impl Engine {
         }
         let removed = obsolete.keys.len();
         let mut writer = partition.lock()?;
-        // Readers from before the new floor are told that they miss versions.
-        let versions_after = writer
-            .versions_after
-            .map(|after| Some(after.max(obsolete.last_lsn).max(cut)));
+        // Readers from before the new floors are told that they miss versions.
+        let mut version_floors = writer.version_floors.clone();
+        if let Some(floors) = &mut version_floors {
+            floors.raise(cut, mixed_until);
+            obsolete.raise(floors, mixed_until);
+        }
         let changes = CommitChanges {
             deletes: obsolete.keys,
             counters: writer.counters,
             may_use_reserve: true,
-            versions_after,
+            version_floors: version_floors.map(Some),
             ..CommitChanges::default()
         };
         let commit = writer.submit(partition, changes, self.world().random());
@@ -151,8 +157,23 @@ struct Obsolete {
     keys: Vec<Vec<u8>>,
     /// The LSN of the last of them.
     last_lsn: u64,
+    /// The LSN of the last of them in each range with a floor of its own; 0 if there is none.
+    last_of_ranges: Vec<(EpkRange, u64)>,
     /// The second of the oldest version that stays.
     next_second: Option<u64>,
+}
+
+impl Obsolete {
+    /// Raises floors to what is removed.
+    fn raise(&self, floors: &mut VersionFloors, mixed_until: u64) {
+        for (range, lsn) in &self.last_of_ranges {
+            floors.raise_within(range, *lsn);
+        }
+        // Behind the merged histories there is one order, in which all before is removed.
+        if self.last_lsn > mixed_until {
+            floors.raise(self.last_lsn, mixed_until);
+        }
+    }
 }
 
 /// Returns the LSN up to which versions go because all of them take more than about `bytes_max`
@@ -196,26 +217,34 @@ fn find_cut(partition: &Partition, bytes_max: u64) -> Result<u64> {
 }
 
 /// Returns the oldest version rows, as far as they are from before second `oldest_kept` or not
-/// above `floor`, and as many as one commit should remove. A version that is dated far later than
-/// `now` is as old as the next one with a date that can be right.
+/// above the floors, and as many as one commit should remove. A version that is dated far later
+/// than `now` is as old as the next one with a date that can be right.
 fn find_obsolete(
     snapshot: &dyn Snapshot,
-    floor: u64,
+    floors: &VersionFloors,
     oldest_kept: u64,
     now: u64,
 ) -> Result<Obsolete> {
+    let floors = floors.by_range();
     let mut obsolete = Obsolete {
         keys: Vec::new(),
         last_lsn: 0,
+        last_of_ranges: floors.iter().map(|(range, _)| (range.clone(), 0)).collect(),
         next_second: None,
     };
+    // The range of the version that is looked at.
+    let mut at = 0;
     for entry in scan(snapshot, &keys::versions_after(0), Direction::Forward) {
         let (key, value) = entry?;
         let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(|| damaged(ROW))?;
-        let same_commit = lsn == obsolete.last_lsn;
         // The rows of one commit go together, so that a reader never sees a part of one.
-        if !same_commit && obsolete.keys.len() >= ROWS_PER_COMMIT {
+        if lsn != obsolete.last_lsn && obsolete.keys.len() >= ROWS_PER_COMMIT {
             break;
+        }
+        if chunk == 0 && floors.len() > 1 {
+            let epk = Version::epk_of(&value)?;
+            let found = floors.iter().position(|(range, _)| range.contains(&epk));
+            at = found.unwrap_or(0);
         }
         // All changes of a commit have one second, which the first chunk of each version holds. A
         // row below the floor goes whatever it holds.
@@ -229,11 +258,13 @@ fn find_obsolete(
             }
             _ => u64::MAX,
         };
-        if lsn > floor && !same_commit && second >= oldest_kept {
+        let (_, last_of_range) = &mut obsolete.last_of_ranges[at];
+        let is_begun = lsn <= floors[at].1 || lsn == *last_of_range;
+        if !is_begun && second >= oldest_kept {
             obsolete.next_second = Some(second);
             break;
         }
-        obsolete.last_lsn = lsn;
+        (obsolete.last_lsn, *last_of_range) = (lsn, lsn);
         obsolete.keys.push(key.to_vec());
     }
     Ok(obsolete)

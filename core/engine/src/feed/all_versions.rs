@@ -3,7 +3,7 @@
 
 use super::several::not_of_one_partition;
 use super::{FeedPageBuilder, FeedReader};
-use crate::partition::versions::{Versions, floor};
+use crate::partition::versions::{Versions, floors};
 use crate::request::{FeedPage, FeedStart};
 use orrery_model::{Error, Result};
 
@@ -36,21 +36,27 @@ fn versions_after(
     retention_seconds: u64,
     page_items: usize,
 ) -> Result<FeedPage> {
-    if after < floor(reader.snapshot)? {
-        return Err(versions_are_gone());
+    for (range, floor) in floors(reader.snapshot)?.by_range() {
+        let read_until = reader.read_until(&range, after);
+        if read_until.is_some_and(|read_until| read_until < floor) {
+            return Err(versions_are_gone());
+        }
     }
     let oldest = reader.moment.now.saturating_sub(retention_seconds);
     let mut page = FeedPageBuilder::new(after, page_items, reader.memory);
     for entry in Versions::after(reader.snapshot, after) {
         let (lsn, version) = entry?;
+        let is_shown = reader.is_unread(&version.row, lsn) && reader.filter.has(&version.row);
         // A version beyond the retention counts as gone, whether its row is removed yet or not.
-        if version.crts < oldest {
+        // Merged histories are not in the order of time: behind the reader's position in one there
+        // may be old versions of another, which the reader has read.
+        if version.crts < oldest && (is_shown || lsn > reader.mixed_until) {
             return Err(versions_are_gone());
         }
         if !page.reaches(lsn) {
             return Ok(page.cut());
         }
-        if reader.filter.has(&version.row)
+        if is_shown
             && !page.add(version.text(
                 reader.container.rid(),
                 reader.container.partition_key(),

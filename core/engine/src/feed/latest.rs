@@ -9,7 +9,7 @@ use crate::partition::row_reader::read_change;
 use crate::partition::row_reader::read_row;
 use crate::partition::scan;
 use crate::partition::visibility::Visibility;
-use crate::request::{FeedPage, FeedStart};
+use crate::request::{FeedPage, FeedStart, RangeStart};
 use orrery_model::Result;
 use orrery_storage::Direction;
 
@@ -31,8 +31,15 @@ pub(super) fn read_page(
         FeedStart::Lsn(lsn) => changes_after(reader, *lsn, None, page_items),
         FeedStart::Ranges(_) => Err(not_of_one_partition()),
         FeedStart::After { seconds } => {
-            let after = lsn_before(reader, *seconds)?;
-            changes_after(reader, after, Some(*seconds), page_items)
+            let mut after = lsn_before(reader, *seconds)?;
+            // Each part says what is new in it.
+            let changed_after = reader.parts.is_empty().then_some(*seconds);
+            for part in &reader.parts {
+                if let RangeStart::Lsn(lsn) = part.position.start {
+                    after = after.min(lsn);
+                }
+            }
+            changes_after(reader, after, changed_after, page_items)
         }
     }
 }
@@ -60,7 +67,11 @@ fn changes_after(
         }
         let row = item_row(reader, number, epk_prefix)?;
         let is_new_enough = changed_after.is_none_or(|second| row.ts > second);
-        if is_new_enough && reader.filter.has(&row) && visibility.has(&row) {
+        if is_new_enough
+            && reader.is_unread(&row, lsn)
+            && reader.filter.has(&row)
+            && visibility.has(&row)
+        {
             let text = row.feed_text(reader.container.rid(), number);
             if !page.add(text)? {
                 return Ok(page.cut());

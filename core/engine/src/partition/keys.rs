@@ -16,7 +16,8 @@
 //! 1B                                         policy generations (index/generations.rs)
 //! 1C   epk                                   deletions of logical partitions (key_deletion.rs)
 //! 1D   lsn·8 sequence·4 number·8 chunk·4     version of an item, in chunks (versions.rs)
-//! 1E                                         lsn·8: versions of commits after it are kept
+//! 1E                                         lsn·8: versions of commits after it are kept; more
+//!                                            in a merged partition (version_floors.rs)
 //! 1F   00 epk                                bytes·8: size of a large logical partition
 //! 1F   01                                    base·8 growth·8: bound of the others (key_sizes.rs)
 //! 20   path·4 prefix·8 number·8              vector of an item (index/vectors.rs)
@@ -331,7 +332,7 @@ pub(crate) fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
     ))
 }
 
-/// Returns the key of the row with the LSN after which versions are kept.
+/// Returns the key of the row with the LSNs after which versions are kept.
 pub(crate) fn versions_floor() -> Vec<u8> {
     vec![VERSIONS_AFTER]
 }

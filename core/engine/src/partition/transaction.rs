@@ -869,7 +869,7 @@ impl<'a> Transaction<'a> {
             counters: writer.counters,
             new_paths: self.new_paths.assign(&known),
             may_use_reserve: self.changes.iter().all(|change| change.new.is_none()),
-            versions_after: writer.change_of_versions_floor(keeps_versions),
+            version_floors: writer.change_of_version_floors(keeps_versions),
             ..CommitChanges::default()
         };
         // The lock of the dictionary is free before the commit adds its paths.

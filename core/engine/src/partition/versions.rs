@@ -5,11 +5,11 @@
 //! of the commit that makes the change, so no version is missing and none is too many. All writes
 //! of a transaction to one item are one change.
 //!
-//! The row `versions_floor` holds the LSN after which every version is kept. The row is written
-//! when the container gets its retention, or by the first commit that keeps versions; it is raised
-//! when old versions are removed, and removed by the first commit that keeps none. A reader that
-//! begins at or above the floor misses nothing. A container without a retention writes and reads
-//! no row for it.
+//! The row `versions_floor` holds the LSN after which every version is kept, or one for each of
+//! several merged histories (`version_floors.rs`). The row is written when the container gets its
+//! retention, or by the first commit that keeps versions; it is raised when old versions are
+//! removed, and removed by the first commit that keeps none. A reader that begins at or above the
+//! floor misses nothing. A container without a retention writes and reads no row for it.
 //!
 //! ```text
 //! row: format·1 operation·1 flags·1 second·8 number·8 previous LSN·8  item row
@@ -24,6 +24,7 @@ use crate::errors::damaged;
 use crate::partition::keys::{self, ItemNumber};
 use crate::partition::row::{self, Row};
 use crate::partition::stamps::Moment;
+use crate::partition::version_floors::VersionFloors;
 use crate::partition::{CommitChanges, Partition, scan};
 use bytes::Bytes;
 use orrery_model::json::parse;
@@ -341,12 +342,13 @@ impl Iterator for Versions<'_> {
     }
 }
 
-/// Returns the LSN after which a snapshot has every version.
+/// Returns the LSNs after which a snapshot has every version.
 ///
 /// # Errors
 /// 500 if the store cannot be read.
-pub(crate) fn floor(snapshot: &dyn Snapshot) -> Result<u64> {
-    Ok(Partition::versions_after(snapshot)?.unwrap_or(snapshot.head().lsn))
+pub(crate) fn floors(snapshot: &dyn Snapshot) -> Result<VersionFloors> {
+    let floors = Partition::version_floors(snapshot)?;
+    Ok(floors.unwrap_or_else(|| VersionFloors::of_one(snapshot.head().lsn)))
 }
 
 /// Returns the first chunk of a version with second `now` in place of later seconds, or `None` if

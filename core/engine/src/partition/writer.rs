@@ -15,6 +15,7 @@ use crate::index::terms::Terms;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::row_reader::read_change;
 use crate::partition::row_reader::read_row;
+use crate::partition::version_floors::VersionFloors;
 use bytes::Bytes;
 use orrery_model::Result;
 use orrery_model::sync::lock;
@@ -41,8 +42,8 @@ pub struct Writer {
     pub counters: Counters,
     /// Policy generations after the last accepted commit.
     pub generations: PolicyGenerations,
-    /// The LSN after which versions are kept, if they are kept, after the last accepted commit.
-    pub versions_after: Option<u64>,
+    /// The LSNs after which versions are kept, if they are kept, after the last accepted commit.
+    pub(crate) version_floors: Option<VersionFloors>,
     /// Bytes of the versions that commits have written since the last look at the size of all
     /// versions; [`NOT_LOOKED_AT`] and more before the first look.
     pub version_bytes: u64,
@@ -98,8 +99,8 @@ pub struct CommitChanges {
     pub counters: Counters,
     /// Policy generations after the commit, if they change.
     pub generations: Option<PolicyGenerations>,
-    /// The LSN after which versions are kept (`None`: they are not kept), if it changes.
-    pub versions_after: Option<Option<u64>>,
+    /// The LSNs after which versions are kept (`None`: they are not kept), if they change.
+    pub(crate) version_floors: Option<Option<VersionFloors>>,
     /// Bytes of the rows of versions that the commit writes.
     pub version_bytes: u64,
     /// The vector indexes whose vectors are quantised from this commit on, or not any more.
@@ -216,7 +217,7 @@ impl Writer {
             lsn,
             counters: Partition::counters(snapshot)?,
             generations: Partition::generations(snapshot)?,
-            versions_after: Partition::versions_after(snapshot)?,
+            version_floors: Partition::version_floors(snapshot)?,
             version_bytes: NOT_LOOKED_AT,
             entry_counts: EntryCounts::load(snapshot)?,
             pending: PendingRows::default(),
@@ -272,10 +273,13 @@ impl Writer {
         (u64::from_be_bytes(*found) == lsn).then_some(attempt)
     }
 
-    /// Returns the new LSN after which versions are kept, if a commit has to change the LSN.
-    pub(super) fn change_of_versions_floor(&self, keeps_versions: bool) -> Option<Option<u64>> {
-        match (keeps_versions, self.versions_after) {
-            (true, None) => Some(Some(self.lsn)),
+    /// Returns the new LSNs after which versions are kept, if a commit has to change them.
+    pub(super) fn change_of_version_floors(
+        &self,
+        keeps_versions: bool,
+    ) -> Option<Option<VersionFloors>> {
+        match (keeps_versions, &self.version_floors) {
+            (true, None) => Some(Some(VersionFloors::of_one(self.lsn))),
             (false, Some(_)) => Some(None),
             _ => None,
         }
@@ -392,8 +396,8 @@ impl Writer {
         if let Some(generations) = &changes.generations {
             puts.push((keys::policy_generations(), generations.encode()));
         }
-        match changes.versions_after {
-            Some(Some(after)) => puts.push((keys::versions_floor(), after.to_be_bytes().to_vec())),
+        match &changes.version_floors {
+            Some(Some(floors)) => puts.push((keys::versions_floor(), floors.encode())),
             Some(None) => deletes.push(keys::versions_floor()),
             None => {}
         }
@@ -428,8 +432,8 @@ impl Writer {
         if let Some(generations) = changes.generations {
             self.generations = generations;
         }
-        if let Some(after) = changes.versions_after {
-            self.versions_after = after;
+        if let Some(floors) = changes.version_floors {
+            self.version_floors = floors;
         }
         self.version_bytes += changes.version_bytes;
         self.key_sizes.apply(&changes.key_changes);
@@ -465,7 +469,7 @@ impl fmt::Display for Writer {
         writeln!(
             f,
             "{:?}, versions after {:?}",
-            self.generations, self.versions_after
+            self.generations, self.version_floors
         )?;
         writeln!(f, "entries {:?}", self.entry_counts.by_path())?;
         writeln!(f, "{}", self.key_sizes)?;

@@ -44,7 +44,7 @@ impl OwnRows {
             kept(keys::key_size_bound(), error);
             None
         });
-        let versions_floor = Partition::versions_after(snapshot).unwrap_or_else(|error| {
+        let floors = Partition::version_floors(snapshot).unwrap_or_else(|error| {
             kept(keys::versions_floor(), error);
             None
         });
@@ -60,7 +60,7 @@ impl OwnRows {
             sizes: HashMap::new(),
             prefix: keys::EpkPrefix::default(),
             largest_other: None,
-            versions_floor,
+            versions_floor: floors.map(|floors| floors.highest()),
         }
     }
 

@@ -26,6 +26,7 @@ use crate::partition::change_capture::CapturedCommit;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, Kept, PathNumber};
 use crate::partition::row_reader::complete_row;
 use crate::partition::staging::StagingWriter;
+use crate::partition::version_floors::{FloorSource, VersionFloors};
 use crate::partition::versions::Version;
 use crate::partition::{Counters, Partition, WriterGuard, summary_rows};
 use bytes::Bytes;
@@ -199,14 +200,36 @@ impl PartitionCopy {
             }
             self.follow(at, snapshot.as_ref())?;
         }
-        let partition_rows = partition_rows(writers)?;
+        let generations = generations_of(writers)?;
+        let floors = self.version_floors(writers);
         self.flush();
         let lsn_min = writers.iter().map(|writer| writer.lsn).max().unwrap_or(0);
         let next_number = container.item_number_bound()?;
         for target in &mut self.targets {
-            target.finish(lsn_min, next_number, &partition_rows);
+            let row = (keys::policy_generations(), generations.encode());
+            let floors = floors.as_ref().map(|floors| floors.within(&target.range));
+            let floors = floors.map(|floors| (keys::versions_floor(), floors.encode()));
+            target.finish(lsn_min, next_number, [row].into_iter().chain(floors));
         }
         self.wait_durable()
+    }
+
+    /// Returns the LSNs after which the targets have every version; `None` if no source keeps any.
+    fn version_floors(&self, writers: &[WriterGuard<'_>]) -> Option<VersionFloors> {
+        if writers.iter().all(|writer| writer.version_floors.is_none()) {
+            return None;
+        }
+        let sources = self.sources.iter().zip(writers).map(|(source, writer)| {
+            // A source without a floor has no version up to here.
+            let floors = writer.version_floors.clone();
+            let floors = floors.unwrap_or_else(|| VersionFloors::of_one(writer.lsn));
+            (source.partition.range.clone(), floors, writer.lsn)
+        });
+        let sources: Vec<FloorSource> = sources.collect();
+        match &sources[..] {
+            [(_, floors, _)] => Some(floors.clone()),
+            _ => Some(VersionFloors::merged(&sources)),
+        }
     }
 
     /// Returns the LSN up to which changes of the target stand in the order of several merged
@@ -528,24 +551,24 @@ impl Target {
         &mut self,
         lsn_min: u64,
         next_number: ItemNumber,
-        partition_rows: &[(Vec<u8>, Vec<u8>)],
+        partition_rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
     ) {
         self.counters.next_number = next_number;
         for (key, value) in summary_rows(self.counters, &self.entry_counts) {
             self.writer.put(key, value);
         }
         for (key, value) in partition_rows {
-            self.writer.put(key.clone(), value.clone());
+            self.writer.put(key, value);
         }
         self.writer.submit(lsn_min);
     }
 }
 
-/// Returns the rows for a partition as a whole, which every target gets once.
+/// Returns the policy generations of the sources, which every target gets.
 ///
 /// # Errors
-/// 449 if the sources differ in their policy generations.
-fn partition_rows(writers: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+/// 449 if the sources differ in them.
+fn generations_of(writers: &[WriterGuard<'_>]) -> Result<PolicyGenerations> {
     let generations = match writers.first() {
         Some(writer) => writer.generations.clone(),
         None => PolicyGenerations::default(),
@@ -559,14 +582,7 @@ fn partition_rows(writers: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>
             "The index of the partitions is following a new policy. Merge them when it has.",
         ));
     }
-    let mut rows = vec![(keys::policy_generations(), generations.encode())];
-    // After the highest floor no version of any source is missing. Where a source has none, the
-    // first commit of the target sets the floor.
-    let floors: Option<Vec<u64>> = writers.iter().map(|writer| writer.versions_after).collect();
-    if let Some(floor) = floors.and_then(|floors| floors.into_iter().max()) {
-        rows.push((keys::versions_floor(), floor.to_be_bytes().to_vec()));
-    }
-    Ok(rows)
+    Ok(generations)
 }
 
 /// Returns the change of each row below the cursor over all of these commits.
