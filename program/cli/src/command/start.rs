@@ -388,7 +388,6 @@ pub(crate) struct StartArguments {
         long,
         value_name = "SECONDS",
         env = "ORRERY_CONTINUOUS_BACKUP_INTERVAL",
-        requires = "continuous_backup",
         default_value_t = 10,
         value_parser = clap::value_parser!(u32).range(1..=3_600)
     )]
@@ -398,7 +397,6 @@ pub(crate) struct StartArguments {
         long,
         value_name = "TIME",
         env = "ORRERY_RETENTION",
-        requires = "continuous_backup",
         default_value = "7d"
     )]
     pub(crate) retention: BackupRetention,
