@@ -460,13 +460,23 @@ const ACCEPTABLE: &[Refusal] = &[
     },
 ];
 
+/// Times that a script which ran out of its time is run again.
+const SCRIPT_RETRIES: usize = 10;
+
 /// Checks that each of these writes is refused with its status, leaves nothing, and holds no other
 /// write up.
 fn check_refused_alone(refusals: &[Refusal]) {
     let case = Case::new(Fault::Busy);
     for refusal in refusals {
         let before = case.state();
-        let error = (refusal.run)(&case).expect_err(refusal.name);
+        let mut error = (refusal.run)(&case).expect_err(refusal.name);
+        // Beside other load, a script has less of the processor in its time.
+        for _ in 0..SCRIPT_RETRIES {
+            if error.status() != 408 || refusal.status == 408 {
+                break;
+            }
+            error = (refusal.run)(&case).expect_err(refusal.name);
+        }
         assert_eq!(error.status(), refusal.status, "{}: {error}", refusal.name);
         assert_eq!(case.state(), before, "{}", refusal.name);
         case.check_that_work_goes_on(refusal.name);
