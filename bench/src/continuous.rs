@@ -5,11 +5,11 @@
 //! of a server, and the state with bases makes one after the other at the rate of a server.
 
 use crate::engine::BenchEngine;
+use crate::in_turn::InTurn;
 use crate::items::{CREATE_BYTES, item};
-use crate::record::figure;
-use crate::report::median;
 use crate::{Result, temporary_directory};
 use orrery_backup::{ContinuousBackup, ContinuousOptions, CreateOptions, create_base};
+use orrery_model::sync::pause_unless;
 use orrery_storage::{LocalOptions, LocalStore, LogKeeping, Store};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,8 +20,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const WRITERS: u64 = 4;
 /// The time between two copies of the log.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The time between two looks at the end of a measurement.
-const LOOK: Duration = Duration::from_millis(20);
 /// Bytes a second that a base copies, as that of a server.
 const BASE_BYTES_PER_SECOND: u64 = 32 << 20;
 
@@ -34,9 +32,6 @@ struct State {
     log: Option<Mutex<ContinuousBackup>>,
     has_bases: bool,
     next_item: AtomicU64,
-    rates: Vec<f64>,
-    /// Rate divided by that of the first state, in each round.
-    ratios: Vec<f64>,
 }
 
 impl State {
@@ -69,8 +64,6 @@ impl State {
             log,
             has_bases,
             next_item: AtomicU64::new(0),
-            rates: Vec::new(),
-            ratios: Vec::new(),
         })
     }
 
@@ -108,10 +101,6 @@ impl State {
     }
 
     /// Copies the log at its interval, and makes bases if the state has them.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the interval is that of a server"
-    )]
     fn back_up(&self, is_over: &AtomicBool) -> std::result::Result<(), String> {
         let Some(log) = &self.log else {
             return Ok(());
@@ -132,15 +121,11 @@ impl State {
                 }
                 Ok(())
             });
-            let mut next = Instant::now() + INTERVAL;
             while !is_over.load(Ordering::Relaxed) {
-                if Instant::now() >= next {
-                    let mut log = log.lock().map_err(|error| error.to_string())?;
-                    let round = log.round(store, now_ms());
-                    round.map_err(|error| error.to_string())?;
-                    next += INTERVAL;
-                }
-                std::thread::sleep(LOOK);
+                pause_unless(is_over, INTERVAL);
+                let mut log = log.lock().map_err(|error| error.to_string())?;
+                let round = log.round(store, now_ms());
+                round.map_err(|error| error.to_string())?;
             }
             joined(bases)
         })
@@ -174,35 +159,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     let (rounds, time) = (arguments.rounds, Duration::from_secs_f64(arguments.seconds));
     let directory = temporary_directory(arguments.directory)?;
     let directory = directory.path();
-    let mut states = [
+    let states = [
         State::new("no continuous backup", directory, false, false)?,
         State::new("the same again", directory, false, false)?,
         State::new("continuous backup", directory, true, false)?,
         State::new("continuous backup, beside bases", directory, true, true)?,
     ];
-    let count = states.len();
-    for round in 0..rounds {
-        // Each round begins with another state, so that none is always measured first.
-        let mut rates = vec![0.0; count];
-        for turn in 0..count {
-            let index = (round + turn) % count;
-            rates[index] = states[index].measure(time)?;
-        }
-        for (state, rate) in states.iter_mut().zip(&rates) {
-            state.rates.push(*rate);
-            state.ratios.push(rate / rates[0]);
-        }
-    }
-    println!(
-        "{:<34} {:>8} {:>8}",
-        "creates by four writers", "per s", "ratio"
-    );
-    for state in states {
-        let (rate, ratio) = (median(state.rates), median(state.ratios));
-        println!("{:<34} {rate:>8.0} {ratio:>8.3}", state.name);
-        figure(format!("{}, per s", state.name), rate);
-        figure(format!("{}, ratio", state.name), ratio);
-    }
+    let measured = InTurn::measure(rounds, states.len(), |place| states[place].measure(time))?;
+    let names = states.each_ref().map(|state| state.name);
+    measured.print("creates by four writers", "per s", 0, &names);
     Ok(())
 }
 

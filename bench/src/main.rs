@@ -39,6 +39,7 @@ mod direct;
 mod engine;
 mod fleet_model;
 mod handover;
+mod in_turn;
 mod items;
 mod load;
 mod memory;

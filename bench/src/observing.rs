@@ -3,10 +3,9 @@
 
 use crate::Result;
 use crate::engine::BenchEngine;
+use crate::in_turn::InTurn;
 use crate::items::{READ_BYTES, READ_ITEMS, item};
-use crate::record::figure;
 use crate::recording::{READS, gateway, read, set_recording};
-use crate::report::median;
 use orrery_gateway::{Gateway, SlowRequests, SpanQueue, SpanRecorder, SpanSampler};
 use orrery_storage::MemoryStore;
 use std::sync::Arc;
@@ -18,9 +17,6 @@ struct State {
     gateway: Gateway,
     /// The queue that the exporter would empty, and whether the benchmark does.
     queue: Option<(SpanQueue, bool)>,
-    micros: Vec<f64>,
-    /// Duration of a read divided by that of the first state, in each round.
-    ratios: Vec<f64>,
 }
 
 impl State {
@@ -29,8 +25,6 @@ impl State {
             name,
             gateway,
             queue: None,
-            micros: Vec::new(),
-            ratios: Vec::new(),
         }
     }
 
@@ -75,33 +69,16 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     }
 
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let count = states.len();
-    for round in 0..rounds {
-        // Each round begins with another state, so that none is always measured first.
-        let mut micros = vec![0.0; count];
-        for turn in 0..count {
-            let index = (round + turn) % count;
-            let state = &mut states[index];
-            micros[index] = runtime.block_on(read(&state.gateway))?;
-            if let Some((queue, true)) = &mut state.queue {
-                while queue.try_recv().is_ok() {}
-            }
+    let measured = InTurn::measure(rounds, states.len(), |place| {
+        let state = &mut states[place];
+        let micros = runtime.block_on(read(&state.gateway))?;
+        if let Some((queue, true)) = &mut state.queue {
+            while queue.try_recv().is_ok() {}
         }
-        for (state, spent) in states.iter_mut().zip(&micros) {
-            state.micros.push(*spent);
-            state.ratios.push(spent / micros[0]);
-        }
-    }
-    println!(
-        "{:<34} {:>8} {:>8}",
-        "point read through the gateway", "µs", "ratio"
-    );
-    for state in states {
-        let (micros, ratio) = (median(state.micros), median(state.ratios));
-        println!("{:<34} {micros:>8.2} {ratio:>8.3}", state.name);
-        figure(format!("{}, µs", state.name), micros);
-        figure(format!("{}, ratio", state.name), ratio);
-    }
+        Ok(micros)
+    })?;
+    let names = states.each_ref().map(|state| state.name);
+    measured.print("point read through the gateway", "µs", 2, &names);
     Ok(())
 }
 

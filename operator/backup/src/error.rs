@@ -247,7 +247,7 @@ impl fmt::Display for BackupError {
                 before,
                 after,
             } => {
-                let (path, second) = (path.display(), utc(*second));
+                let (path, second) = (path.display(), time_text(*second));
                 write!(f, "the continuous backup in {path} has no {second}; ")?;
                 fmt_moments(f, *before, *after)
             }
@@ -380,7 +380,7 @@ impl BackupError {
 }
 
 /// Returns a second since 1970 as a time in UTC.
-pub(crate) fn utc(second: u64) -> String {
+pub fn time_text(second: u64) -> String {
     let second = i64::try_from(second).unwrap_or(i64::MAX);
     let time = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
     time.to_string()
@@ -388,7 +388,7 @@ pub(crate) fn utc(second: u64) -> String {
 
 /// Writes the moments that can be restored instead.
 fn fmt_moments(f: &mut fmt::Formatter<'_>, before: Option<u64>, after: Option<u64>) -> fmt::Result {
-    match (before.map(utc), after.map(utc)) {
+    match (before.map(time_text), after.map(time_text)) {
         (Some(before), Some(after)) => write!(
             f,
             "the moments next to it that can be restored are {before} and {after}"

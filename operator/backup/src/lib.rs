@@ -48,7 +48,7 @@ mod source;
 mod verify;
 
 pub use create::{CreateOptions, ExtraFile, Summary, create};
-pub use error::BackupError;
+pub use error::{BackupError, time_text};
 pub use log::{
     BaseBegun, ContinuousBackup, ContinuousOptions, Expired, Expiry, LogProblem, Moment,
     RestoredMoment, Round, VerifiedSpan, Window, create_base, limit_kept, restore_to, windows,

@@ -42,26 +42,23 @@ pub struct Pruned {
 /// known.
 pub fn prune(repository: &Path, retention: &Retention) -> Result<Pruned, BackupError> {
     let repository = Repository::open(repository)?;
-    let count = repository.ids()?.len();
-    let mut place = 0;
-    prune_where(&repository, |backup| {
-        place += 1;
+    prune_where(&repository, |backup, newer| {
         // The newest backup is kept whatever the rules say.
-        let is_among_last = place + retention.keep_last.max(1) > count;
+        let is_among_last = newer < retention.keep_last.max(1);
         let age_ms = retention.now_ms.saturating_sub(backup.moment_ms);
         // The bases of a continuous backup have a retention of their own.
         !is_among_last && age_ms >= retention.keep_within_ms && !is_continuous(backup)
     })
 }
 
-/// Removes the backups for which `is_old` returns true, which is asked from the oldest on, and the
-/// contents that no backup needs.
+/// Removes the backups for which `is_old` returns true, and the contents that no backup needs.
+/// `is_old` gets a backup and the number of newer ones.
 ///
 /// # Errors
 /// As [`prune`].
 pub(crate) fn prune_where(
     repository: &Repository,
-    mut is_old: impl FnMut(&Manifest) -> bool,
+    is_old: impl Fn(&Manifest, usize) -> bool,
 ) -> Result<Pruned, BackupError> {
     let _lock = repository.lock()?;
     let mut listing = repository.list()?;
@@ -70,8 +67,9 @@ pub(crate) fn prune_where(
     }
     let mut pruned = Pruned::default();
     let mut needed = BTreeSet::new();
-    for backup in listing.backups {
-        if is_old(&backup) {
+    let count = listing.backups.len();
+    for (place, backup) in listing.backups.into_iter().enumerate() {
+        if is_old(&backup, count - place - 1) {
             pruned.removed.push(backup.id);
         } else {
             needed.extend(backup.files.into_iter().map(|file| file.sha256));

@@ -87,8 +87,8 @@ pub fn restore(
     })
 }
 
-/// Restores a backup of a repository. `extend` gets the directory when all files but the format
-/// file are there: it is no store yet.
+/// Restores a backup of a repository into a directory that is empty ([`check_empty`]). `extend`
+/// gets the directory when all files but the format file are there: it is no store yet.
 ///
 /// # Errors
 /// As [`restore`].
@@ -99,7 +99,6 @@ pub(crate) fn restore_manifest(
     progress: OnProgress<'_>,
     extend: &mut dyn FnMut(&Path) -> Result<(), BackupError>,
 ) -> Result<(), BackupError> {
-    check_empty(target)?;
     check_format(manifest)?;
     let total = Progress {
         files_total: manifest.files.len() as u64,
@@ -181,7 +180,7 @@ fn check_format(manifest: &Manifest) -> Result<(), BackupError> {
 }
 
 /// Refuses a directory that has anything in it.
-fn check_empty(target: &Path) -> Result<(), BackupError> {
+pub(crate) fn check_empty(target: &Path) -> Result<(), BackupError> {
     let marker = target.join(UNFINISHED_FILE);
     if marker.try_exists().unwrap_or(false) {
         return Err(BackupError::TargetUnfinished {

@@ -14,7 +14,7 @@ use orrery_admin::{about, backup_json, is_inside};
 use orrery_backup::{
     BackupError, CreateOptions, Fault, Listing, Manifest, Progress, Pruned, Retention,
     UNFINISHED_FILE, Verified, VerifiedSpan, Window, create, list, prune, restore, restore_to,
-    verify, windows,
+    time_text, verify, windows,
 };
 use orrery_model::Json;
 use orrery_model::world::World;
@@ -274,14 +274,6 @@ pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
         "{restored}\nA server that uses it is started by: orrery start --data-dir {}\n",
         directory.display()
     ))
-}
-
-/// Returns a second since 1970 as a time in UTC.
-fn time_text(second: u64) -> String {
-    let second = i64::try_from(second).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_second(second)
-        .unwrap_or(jiff::Timestamp::MAX)
-        .to_string()
 }
 
 /// Refuses a data directory with something in it.

@@ -118,7 +118,7 @@ fn time_text(second: u64) -> String {
 }
 
 /// Checks that the items of a second are there: those written before it, and none written later.
-/// What a writer wrote last in the second may be part of the next one.
+/// The last write of a writer in the second may be part of the next second.
 fn check_second(folder: &Path, second: u64, written: &[Mutex<Written>]) {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
@@ -143,7 +143,11 @@ fn check_second(folder: &Path, second: u64, written: &[Mutex<Written>]) {
             );
         }
     }
-    assert_eq!(counted, ids.len(), "{second}: items that nobody wrote");
+    assert_eq!(
+        counted,
+        ids.len(),
+        "{second}: there are items that no writer wrote"
+    );
 }
 
 #[test]

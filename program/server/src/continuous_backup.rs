@@ -9,7 +9,6 @@
 
 use crate::config::{ContinuousBackupConfig, ServerConfig};
 use crate::context::ServerContext;
-use crate::engine::store_folder;
 use crate::failure::Failure;
 use crate::world::now_ns;
 use orrery_admin::{ContinuousBackups, is_inside};
@@ -51,7 +50,7 @@ pub(crate) fn open(
     let Some(directory) = &context.data_dir else {
         return Err(refused("data in memory has no backup".to_owned()));
     };
-    if is_inside(&folder, &store_folder(directory)) || is_inside(&folder, directory) {
+    if is_inside(&folder, directory) {
         let place = folder.display();
         return Err(refused(format!(
             "{place} is inside of the data directory and would be lost with it; name another place"

@@ -6,8 +6,9 @@
 //! is that before. The change is then in *doubt*:
 //!
 //! ```text
-//! commit: unknown ──▶ doubt ──▶ the store answers ─▶ did not take place ─▶ as before
-//!                                                  └▶ took place ─▶ the catalog is read again
+//! commit: unknown ──▶ doubt ──▶ the store answers
+//!                                 ├▶ did not take place: as before
+//!                                 └▶ took place: the catalog is read again
 //! ```
 //!
 //! Requests are answered from the catalog before until the doubt ends, with one exception: the

@@ -45,13 +45,11 @@ use super::directory::{
 };
 use super::high_water::{HighWater, Mark};
 use super::journal::read_batch;
+use super::reopening::being_reopened;
 use super::tables::Tables;
 use crate::checkpoint::{Checkpoint, CheckpointFile, FORMAT_FILE, inode};
 use crate::commit::{Head, PartitionId};
 use crate::error::StoreError;
-
-/// Milliseconds that a caller is told to wait for the end of an exchange of the database.
-const RETRY_MS: u64 = 1_000;
 
 /// A function that links a file under a second name: `std::fs::hard_link`, or that of a test.
 pub(super) type Link = fn(&Path, &Path) -> std::io::Result<()>;
@@ -97,8 +95,8 @@ impl Checkpoints {
     }
 }
 
-/// Returns true if two names are those of one file.
-fn is_same_file(one: &Path, other: &Path) -> std::io::Result<bool> {
+/// Returns true if two names are those of one file. The first one need not exist.
+pub(super) fn is_same_file(one: &Path, other: &Path) -> std::io::Result<bool> {
     let metadata = match one.metadata() {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -275,20 +273,15 @@ impl<'a> Linker<'a> {
     /// # Errors
     /// When the database is being exchanged, a group has failed, or a file cannot be linked.
     fn freeze(&self) -> Result<Image, StoreError> {
-        let unavailable = StoreError::Unavailable {
-            reason: "the store is being opened again after a failure",
-            retry_after_ms: RETRY_MS,
-            is_full: false,
-        };
         // A database that is exchanged, or a group that failed, has batches in doubt.
         let writer = sync::lock(&self.tables.writer);
         let (Some(database), Some(heads)) =
             (self.tables.access.database(), self.tables.access.heads())
         else {
-            return Err(unavailable);
+            return Err(being_reopened());
         };
         if writer.failed_from.is_some() {
-            return Err(unavailable);
+            return Err(being_reopened());
         }
         let mut image = Image {
             journals: self.link_journals()?,

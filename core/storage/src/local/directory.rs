@@ -329,7 +329,7 @@ pub(super) fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 /// Creates a directory that only its owner may enter, with its missing ancestors, durably.
-fn create_directory(path: &Path) -> std::io::Result<()> {
+pub(super) fn create_directory(path: &Path) -> std::io::Result<()> {
     let mut missing = Vec::new();
     for ancestor in path.ancestors() {
         if ancestor.as_os_str().is_empty() || ancestor.try_exists()? {
@@ -381,7 +381,7 @@ pub(super) fn sync_directory(path: &Path) -> std::io::Result<()> {
 }
 
 /// Takes a missing file for a success.
-fn ignore_missing(result: std::io::Result<()>) -> std::io::Result<()> {
+pub(super) fn ignore_missing(result: std::io::Result<()>) -> std::io::Result<()> {
     match result {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         other => other,

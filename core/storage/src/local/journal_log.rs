@@ -14,11 +14,9 @@ use super::LocalStore;
 use super::high_water::Mark;
 use super::journal::{Batch, read_batch};
 use super::kept_journals::KeptJournals;
+use super::reopening::being_reopened;
 use crate::error::StoreError;
 use crate::journal_log::{JournalLog, LogPosition, LogSegment, NextSegment};
-
-/// Milliseconds that a caller is told to wait for the end of an exchange of the database.
-const RETRY_MS: u64 = 1_000;
 
 /// Groups that are followed batch by batch.
 pub(super) struct GroupReader {
@@ -81,11 +79,7 @@ impl JournalLog for LocalStore {
         // No group is written while the lock is held, so none begins before the journal found.
         let writer = sync::lock(&tables.writer);
         if tables.access.database().is_none() || writer.failed_from.is_some() {
-            return Err(StoreError::Unavailable {
-                reason: "the store is being opened again after a failure",
-                retry_after_ms: RETRY_MS,
-                is_full: false,
-            });
+            return Err(being_reopened());
         }
         let kept = kept_of(self)?;
         kept.link_all()?;

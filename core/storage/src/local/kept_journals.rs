@@ -19,15 +19,14 @@
 //! Left out: a link that failed. Its journal is missing then, which the reader of the log finds.
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use orrery_model::sync;
 
-use super::directory::{journals, sync_directory};
-use crate::checkpoint::inode;
+use super::checkpoint::is_same_file;
+use super::directory::{create_directory, ignore_missing, journals, sync_directory};
 use crate::error::StoreError;
 
 /// Key of the record of the second in which a group was written: the reserved partition and a tag.
@@ -101,12 +100,7 @@ impl KeptJournals {
         group: u64,
         second: u64,
     ) -> Result<KeptJournals, StoreError> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let created = builder.create(&folder);
-        created.map_err(StoreError::io("create", &folder))?;
+        create_directory(&folder).map_err(StoreError::io("create", &folder))?;
         let began_file = folder.join(BEGAN_FILE);
         let noted = match std::fs::read_to_string(&began_file) {
             Ok(text) => text.trim().parse().ok(),
@@ -140,24 +134,17 @@ impl KeptJournals {
     pub(super) fn link_all(&self) -> Result<(), StoreError> {
         let mut state = sync::lock(&self.state);
         for (number, path) in journals(&self.store)? {
-            let link = self.path(number);
-            if !is_same_file(&path, &link)? {
-                // fjall may remove the journal meanwhile, which needs it no more then.
-                let draft = link.with_extension("new");
-                let linked = remove_if_exists(&draft)
-                    .and_then(|()| std::fs::hard_link(&path, &draft))
-                    .and_then(|()| std::fs::rename(&draft, &link));
-                match linked {
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    other => other.map_err(StoreError::io("keep the journal", &path))?,
-                }
+            match replace_link(&path, &self.path(number)) {
+                // fjall has removed the journal meanwhile, and needs it no more.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                other => other.map_err(StoreError::io("keep the journal", &path))?,
             }
             state.next = number + 1;
         }
         // What a store of before kept under numbers that do not exist yet is of no use.
         for (number, path) in self.all()? {
             if number >= state.next {
-                remove_if_exists(&path).map_err(StoreError::io("remove", &path))?;
+                std::fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
             }
         }
         sync_directory(&self.folder).map_err(StoreError::io("sync", &self.folder))
@@ -260,21 +247,14 @@ fn write_began(folder: &Path, group: u64) -> std::io::Result<()> {
     std::fs::rename(&draft, folder.join(BEGAN_FILE))
 }
 
-/// Returns true if both names are those of one file. A file that does not exist is none.
-fn is_same_file(one: &Path, other: &Path) -> Result<bool, StoreError> {
-    let metadata = |path: &Path| match path.metadata() {
-        Ok(metadata) => Ok(Some(inode(&metadata))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(StoreError::io("read", path)(error)),
-    };
-    let (one, other) = (metadata(one)?, metadata(other)?);
+/// Gives a file a second name, in the place of another file that has this name.
+fn replace_link(path: &Path, link: &Path) -> std::io::Result<()> {
     // Systems without numbers of files are treated as if each link were another file.
-    Ok(cfg!(unix) && one.is_some() && one == other)
-}
-
-fn remove_if_exists(path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        other => other,
+    if cfg!(unix) && is_same_file(link, path)? {
+        return Ok(());
     }
+    let draft = link.with_extension("new");
+    ignore_missing(std::fs::remove_file(&draft))?;
+    std::fs::hard_link(path, &draft)?;
+    std::fs::rename(&draft, link)
 }

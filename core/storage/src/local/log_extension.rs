@@ -96,11 +96,6 @@ impl LogExtension {
         })
     }
 
-    /// Returns the number of the last group of the copy.
-    pub fn copied_group(&self) -> u64 {
-        self.copied.group
-    }
-
     /// Adds the groups of the next segment, up to the end of `last_group` if the segment goes
     /// further. A segment that ends before the copy does changes nothing.
     ///

@@ -38,6 +38,18 @@ const DRAIN_WAIT: Duration = Duration::from_secs(1);
 /// directories that opening needs at once.
 const DESCRIPTORS_NEEDED: usize = 32;
 
+/// Milliseconds that a caller is told to wait for the end of an exchange of the database.
+const RETRY_MS: u64 = 1_000;
+
+/// Returns the error for a caller that needs the database while it is being opened again.
+pub(super) fn being_reopened() -> StoreError {
+    StoreError::Unavailable {
+        reason: "the store is being opened again after a failure",
+        retry_after_ms: RETRY_MS,
+        is_full: false,
+    }
+}
+
 /// The resource that a failed write lacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exhausted {

@@ -39,7 +39,7 @@ use super::keys::{
     is_index_key, partition_range, prefixed_key,
 };
 use super::maintenance::{Progress, Signal, is_damage};
-use super::reopening::{Cut, Exhausted, FaultPoint, GroupFailure, Reopened};
+use super::reopening::{Cut, Exhausted, FaultPoint, GroupFailure, Reopened, being_reopened};
 use super::space::SpaceWatch;
 use crate::commit::{Commit, Head, PartitionId};
 use crate::damage::Damage;
@@ -66,8 +66,6 @@ const BACKGROUND_BACKLOG_MAX: Backlog = Backlog {
 };
 /// The time between two looks at the backlog.
 const BACKLOG_POLL: Duration = Duration::from_millis(1);
-/// Milliseconds that a reader is told to wait when the database was not opened again in time.
-const RETRY_REOPENING_MS: u64 = 1_000;
 /// The longest time that a background write waits.
 const BACKGROUND_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -237,11 +235,7 @@ impl Tables {
     /// # Errors
     /// When the database is being exchanged for too long.
     pub(super) fn view(&self, partition: PartitionId) -> Result<View, StoreError> {
-        self.access.view(partition).ok_or(StoreError::Unavailable {
-            reason: "the store is being opened again after a failure",
-            retry_after_ms: RETRY_REOPENING_MS,
-            is_full: false,
-        })
+        self.access.view(partition).ok_or_else(being_reopened)
     }
 
     /// Returns the directory of the database.
@@ -431,7 +425,9 @@ impl Tables {
         writer.failed_from = None;
         if let Some(kept) = kept {
             kept.link_next();
-            kept.set_second(second.unwrap_or(kept.second()));
+            if let Some(second) = second {
+                kept.set_second(second);
+            }
         }
         self.access.publish(heads);
         Ok(())

@@ -705,8 +705,8 @@ pub(crate) fn sync_makes_every_accepted_commit_durable(new_store: NewStore<'_>) 
     );
 }
 
-/// Promise 13: a barrier is answered when the commits before it are durable, whoever waits for
-/// them.
+/// Promise 13: a barrier is answered when the commits before it are durable, also if no caller
+/// waits for their receipts.
 pub(crate) fn a_barrier_is_answered_after_the_commits_before_it(new_store: NewStore<'_>) {
     let store = new_store();
     assert_eq!(store.barrier(P).wait(), CommitOutcome::Ok);

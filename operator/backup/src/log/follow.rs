@@ -165,7 +165,10 @@ impl ContinuousBackup {
 
     /// Returns the last span, if its end can be read.
     fn last_span(&mut self) -> Result<Option<ActiveSpan>, BackupError> {
-        let Some(span) = self.spans.all()?.pop() else {
+        let mut spans = self.spans.all()?;
+        let repository = Repository::open(&self.repository)?;
+        let mut bases = bases_of(&repository, &spans)?;
+        let (Some(span), Some(bases)) = (spans.pop(), bases.pop()) else {
             return Ok(None);
         };
         let end = match span.segments.last() {
@@ -184,8 +187,6 @@ impl ContinuousBackup {
                 return Ok(None);
             }
         };
-        let repository = Repository::open(&self.repository)?;
-        let bases = bases(&repository, &span, None)?;
         let last_base = bases.last();
         Ok(Some(ActiveSpan {
             last_base_ms: last_base.map(|base| base.moment_ms),
@@ -381,15 +382,15 @@ impl Expiry {
         let first_ms = now_ms.saturating_sub(self.retention_ms);
         let mut expired = Expired::default();
         let spans = self.spans.all()?;
-        for (place, span) in spans.iter().enumerate() {
-            let next = spans.get(place + 1).map(|span| span.id.as_str());
-            let mut bases = bases(&repository, span, next)?;
+        let all_bases = bases_of(&repository, &spans)?;
+        for (place, (span, mut bases)) in spans.iter().zip(all_bases).enumerate() {
             bases.retain(is_continuous);
             // The newest base before the first second is the base of that second.
             let is_earlier = |base: &&Manifest| base.moment_ms / 1_000 < first_ms / 1_000;
             let first = bases.iter().rfind(is_earlier);
             let reached = self.spans.reached_or_written(span);
-            let is_over = next.is_some() && reached.saturating_mul(1_000) < first_ms;
+            let is_last = place + 1 == spans.len();
+            let is_over = !is_last && reached.saturating_mul(1_000) < first_ms;
             let needed_from = match (is_over, first) {
                 (true, _) => u64::MAX,
                 (false, Some(base)) => base.group.unwrap_or(0),
@@ -402,7 +403,7 @@ impl Expiry {
                 .map(|base| base.id.as_str())
                 .collect();
             if !old.is_empty() {
-                let pruned = prune_where(&repository, |backup| old.contains(&&*backup.id))?;
+                let pruned = prune_where(&repository, |backup, _| old.contains(&&*backup.id))?;
                 expired.bases += pruned.removed.len() as u64;
                 expired.bytes += pruned.bytes;
             }
@@ -461,23 +462,25 @@ pub(crate) fn is_continuous(manifest: &Manifest) -> bool {
     manifest.about.get(ABOUT_CONTINUOUS).is_some()
 }
 
-/// Returns the backups of the time of a span, the oldest first. `next` is the id of the span behind
-/// it.
+/// Returns the backups of the time of each span, the oldest first. `spans` are in order.
 ///
 /// # Errors
-/// When a manifest cannot be read.
-pub(super) fn bases(
+/// When the manifests cannot be listed.
+pub(super) fn bases_of(
     repository: &Repository,
-    span: &Span,
-    next: Option<&str>,
-) -> Result<Vec<Manifest>, BackupError> {
-    let (start, end) = (order_of(&span.id), next.map(order_of));
-    let mut bases = repository.list()?.backups;
-    bases.retain(|base| {
-        let order = order_of(&base.id);
-        let is_of_span = order >= start && end.is_none_or(|end| order < end);
-        is_of_span && base.group.is_some()
-    });
+    spans: &[Span],
+) -> Result<Vec<Vec<Manifest>>, BackupError> {
+    let mut bases = vec![Vec::new(); spans.len()];
+    for backup in repository.list()?.backups {
+        let order = order_of(&backup.id);
+        let place = spans.iter().rposition(|span| order_of(&span.id) <= order);
+        // Backups of earlier versions do not tell their group.
+        if let Some(place) = place
+            && backup.group.is_some()
+        {
+            bases[place].push(backup);
+        }
+    }
     Ok(bases)
 }
 

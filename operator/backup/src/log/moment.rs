@@ -7,9 +7,9 @@
 
 use std::path::Path;
 
-use orrery_storage::{LogExtension, StoreError};
+use orrery_storage::{LogExtension, LogSegment, StoreError};
 
-use super::follow::bases;
+use super::follow::bases_of;
 use super::segment::SegmentName;
 use super::spans::{Span, Spans};
 use crate::OnProgress;
@@ -17,7 +17,7 @@ use crate::archive::is_archive;
 use crate::error::BackupError;
 use crate::manifest::Manifest;
 use crate::repository::Repository;
-use crate::restore::restore_manifest;
+use crate::restore::{check_empty, restore_manifest};
 
 /// The moment of which a store is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,9 +114,7 @@ impl Part {
     pub(super) fn from(&self) -> Option<u64> {
         Some(self.bases.first()?.moment_ms / 1_000 + 1)
     }
-}
 
-impl Part {
     /// Returns true if the oldest base is not behind the first segment.
     pub(super) fn begins_with(&self, first: &SegmentName) -> bool {
         let group = self.bases.first().and_then(|base| base.group);
@@ -151,11 +149,9 @@ impl Log {
         let store_id = repository.store_id()?.unwrap_or_default();
         let spans = Spans::of(path, store_id);
         let all = spans.all()?;
+        let bases = bases_of(&repository, &all)?;
         let mut parts = Vec::with_capacity(all.len());
-        let mut ids: Vec<Option<String>> = all.iter().map(|span| Some(span.id.clone())).collect();
-        ids.push(None);
-        for (span, next) in all.into_iter().zip(ids.into_iter().skip(1)) {
-            let bases = bases(&repository, &span, next.as_deref())?;
+        for (span, bases) in all.into_iter().zip(bases) {
             parts.push(Part::of(&spans, span, bases));
         }
         Ok(Log {
@@ -195,14 +191,11 @@ impl Log {
         }
     }
 
-    /// Returns the span that has the log of a moment.
-    fn part_of(&self, path: &Path, moment: Moment) -> Result<&Part, BackupError> {
+    /// Returns the span that has the log of a second.
+    fn part_of(&self, path: &Path, second: u64) -> Result<&Part, BackupError> {
         let with_bases = self.parts.iter().filter(|part| !part.bases.is_empty());
         let none = BackupError::NoLog {
             path: path.to_owned(),
-        };
-        let Moment::Second(second) = moment else {
-            return self.latest_part(path);
         };
         let (mut before, mut after) = (None, None);
         for part in with_bases {
@@ -264,11 +257,17 @@ pub fn restore_to(
             path: path.to_owned(),
         });
     }
+    check_empty(target)?;
     let log = Log::open(path)?;
-    let part = log.part_of(path, moment)?;
-    let (second, last_group) = match moment {
-        Moment::Second(second) => (second, last_group(&log, part, second)?),
-        Moment::Latest => (part.latest(), part.newest_group()),
+    let (part, second, last_group) = match moment {
+        Moment::Second(second) => {
+            let part = log.part_of(path, second)?;
+            (part, second, last_group(&log, part, second)?)
+        }
+        Moment::Latest => {
+            let part = log.latest_part(path)?;
+            (part, part.latest(), part.newest_group())
+        }
     };
     let is_base = |base: &&Manifest| base.group.is_some_and(|group| group <= last_group);
     let mut failure = None;
@@ -334,16 +333,20 @@ fn remove_restored(target: &Path) -> Result<(), BackupError> {
 
 /// Returns the last group that was written in a second or before.
 fn last_group(log: &Log, part: &Part, second: u64) -> Result<u64, BackupError> {
-    let span = &part.span;
-    let later = span.segments.iter().find(|name| name.second > second);
+    let later = part.span.segments.iter().find(|name| name.second > second);
     if let Some(name) = later {
-        let segment = log.spans.read(&span.id, name);
-        let segment = segment.map_err(|fault| damaged(log, part, name, &fault))?;
+        let segment = read(log, part, name)?;
         let end = segment.end_at(second);
         let end = end.map_err(|error| damaged(log, part, name, &detail(&error)))?;
         return Ok(end.group);
     }
     Ok(part.end_group)
+}
+
+/// Reads a segment that a restore needs.
+fn read(log: &Log, part: &Part, name: &SegmentName) -> Result<LogSegment, BackupError> {
+    let segment = log.spans.read(&part.span.id, name);
+    segment.map_err(|fault| damaged(log, part, name, &fault))
 }
 
 /// Writes segments into the journals of a restored base. Returns their bytes.
@@ -358,8 +361,7 @@ fn extend(
     let mut bytes = 0;
     for name in names {
         let not_whole = |error: StoreError| damaged(log, part, name, &detail(&error));
-        let segment = log.spans.read(&part.span.id, name);
-        let segment = segment.map_err(|fault| damaged(log, part, name, &fault))?;
+        let segment = read(log, part, name)?;
         let cut = (segment.end.group >= last_group).then_some(last_group);
         extension.add(&segment, cut).map_err(not_whole)?;
         bytes += segment.bytes.len() as u64;
