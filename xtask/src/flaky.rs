@@ -14,6 +14,7 @@
 mod counts;
 mod inputs;
 mod load;
+mod locked;
 mod packages;
 
 use std::collections::{BTreeMap, VecDeque};

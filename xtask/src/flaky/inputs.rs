@@ -7,8 +7,9 @@
 //! unit tests of a package         its folder without tests/, benches/ and examples/
 //! a file of tests of a package    its whole folder
 //! both                            the folders of the packages of this workspace that it uses,
-//!                                 without their tests; Cargo.lock; the toolchain; the sections of
-//!                                 Cargo.toml from which the profile of tests is made
+//!                                 without their tests; the entries of Cargo.lock and the lines of
+//!                                 Cargo.toml for the libraries that they use; the toolchain; the
+//!                                 sections of the profile of tests
 //! ```
 //!
 //! A literal in a source that names a file or folder outside (`"../../docs/page.md"`) adds it.
@@ -21,13 +22,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use super::locked::{Locked, used_lines};
 use super::packages::Package;
 use crate::run::FOREIGN_DIRECTORIES;
 use crate::rust_text::{Kind, pieces};
 use crate::sdk_tools::read;
 
 /// Files of the root that take part in every build.
-const SHARED_FILES: &[&str] = &["Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml"];
+const SHARED_FILES: &[&str] = &["rust-toolchain.toml", ".cargo/config.toml"];
 /// Sections of the manifest of the workspace that the build of tests does not use.
 const UNUSED_SECTIONS: &[&str] = &[
     "[profile.bench",
@@ -64,8 +66,11 @@ pub(super) enum Part {
 pub(super) struct Inputs<'w> {
     root: &'w Path,
     packages: &'w [Package],
-    /// Hash of the shared files and sections.
+    /// Hash of the shared files.
     shared: u64,
+    locked: Locked,
+    /// The manifest of the workspace.
+    manifest: String,
     parts: BTreeMap<(String, Part), u64>,
 }
 
@@ -79,21 +84,24 @@ impl<'w> Inputs<'w> {
                 hash.write(read(&path)?.as_bytes());
             }
         }
-        hash.write(used_sections(&read(&root.join("Cargo.toml"))?).as_bytes());
         Ok(Inputs {
             root,
             packages,
             shared: hash.value(),
+            locked: Locked::parse(&read(&root.join("Cargo.lock"))?),
+            manifest: read(&root.join("Cargo.toml"))?,
             parts: BTreeMap::new(),
         })
     }
 
     /// Returns the hash of the inputs of a test binary of a package.
     pub(super) fn of_tests(&mut self, package: &str, part: Part) -> Result<String, String> {
+        let used = self.used_by(package, true);
         let mut hash = Hash::new();
         hash.write(&self.shared.to_le_bytes());
+        self.write_libraries(&mut hash, &[package], &used);
         hash.write(&self.part(package, part)?.to_le_bytes());
-        for used in self.used_by(package, true) {
+        for used in used {
             hash.write(&self.part(&used, Part::Sources)?.to_le_bytes());
         }
         Ok(hash.text())
@@ -106,16 +114,30 @@ impl<'w> Inputs<'w> {
         for folder in SUITES {
             collect(&self.root.join(folder), Nested::Taken, &mut files)?;
         }
+        let programs = [PROGRAM_PACKAGE, USERS_PACKAGE];
+        let used = self.used_by(PROGRAM_PACKAGE, false);
         let mut hash = Hash::new();
         hash.write(&self.shared.to_le_bytes());
+        self.write_libraries(&mut hash, &programs, &used);
         hash.write(&self.hash_of_files(&files)?.to_le_bytes());
-        for package in [PROGRAM_PACKAGE, USERS_PACKAGE] {
+        for package in programs {
             hash.write(&self.part(package, Part::Sources)?.to_le_bytes());
         }
-        for used in self.used_by(PROGRAM_PACKAGE, false) {
+        for used in used {
             hash.write(&self.part(&used, Part::Sources)?.to_le_bytes());
         }
         Ok(hash.text())
+    }
+
+    /// Adds the libraries of packages, and what the manifest of the workspace says of them.
+    fn write_libraries(&self, hash: &mut Hash, packages: &[&str], used: &BTreeSet<String>) {
+        let used = used.iter().map(String::as_str);
+        let libraries = self.locked.libraries(packages.iter().copied().chain(used));
+        for entry in self.locked.text_of(&libraries) {
+            hash.write(entry.as_bytes());
+        }
+        let lines = used_lines(&self.manifest, UNUSED_SECTIONS, &libraries);
+        hash.write(lines.as_bytes());
     }
 
     /// Returns the packages that a package uses, directly or through others. Packages that only the
@@ -268,26 +290,6 @@ fn collect(folder: &Path, nested: Nested, files: &mut BTreeSet<PathBuf>) -> Resu
     Ok(())
 }
 
-/// Returns the manifest of the workspace without comments and without the sections that the build
-/// of tests does not use.
-fn used_sections(manifest: &str) -> String {
-    let mut text = String::new();
-    let mut is_used = true;
-    for line in manifest.lines() {
-        let line = line.trim();
-        if line.starts_with('[') {
-            is_used = !UNUSED_SECTIONS
-                .iter()
-                .any(|unused| line.starts_with(unused));
-        }
-        if is_used && !line.is_empty() && !line.starts_with('#') {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text
-}
-
 /// The hash FNV-1a of 64 bits over pieces, each with its length.
 struct Hash(u64);
 
@@ -346,6 +348,7 @@ mod tests {
             ];
             let workspace = Workspace { root, packages };
             workspace.write("Cargo.toml", "[profile.dev]\nopt-level = 1\n");
+            workspace.write("Cargo.lock", "");
             for package in ["model", "bench", "engine", "server"] {
                 workspace.write(&format!("crates/{package}/src/lib.rs"), "fn f() {}\n");
                 workspace.write(&format!("crates/{package}/tests/all.rs"), "fn t() {}\n");
@@ -444,10 +447,23 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_file_and_the_profile_of_tests_count_for_all() {
+    fn a_library_counts_for_the_packages_that_use_it_and_the_profile_of_tests_for_all() {
         let workspace = Workspace::new("shared");
-        let changes = |file, text| workspace.changes("model", file, text);
-        assert_eq!(changes("Cargo.lock", "a 1.0"), [true, true]);
+        let changes = |file: &str, text: &str| workspace.changes("model", file, text);
+        let locked = |user: &str, version: &str| {
+            format!(
+                "[[package]]\nname = \"a\"\nversion = \"{version}\"\nsource = \"registry\"\n\n\
+                 [[package]]\nname = \"{user}\"\ndependencies = [\n \"a\",\n]\n"
+            )
+        };
+        assert_eq!(
+            changes("Cargo.lock", &locked("engine", "1")),
+            [false, false]
+        );
+        assert_eq!(changes("Cargo.lock", &locked("model", "1")), [true, true]);
+        assert_eq!(changes("Cargo.lock", &locked("model", "2")), [true, true]);
+        let engine = workspace.changes("engine", "Cargo.lock", &locked("model", "3"));
+        assert_eq!(engine, [true, true]);
         let profile = "[profile.dev]\nopt-level = 2\n";
         assert_eq!(changes("Cargo.toml", profile), [true, true]);
         let other = format!("# A comment.\n{profile}\n[profile.dist]\nlto = true\n");
