@@ -38,12 +38,13 @@ const SUITES: &[Suite] = &[
     suite("official-python", "sdk/official-python", official_python),
     suite("sql-cases", "sdk/sql-cases", Suite::pytest),
     suite("clients", "sdk/clients", clients::start),
-    suite("mcp", "sdk/mcp", mcp),
+    suite("mcp", "sdk/mcp", own_python),
     suite("telemetry", "sdk/telemetry", telemetry),
     suite("splits", "faults/splits", splits),
     suite("writes", "faults/writes", writes),
     suite("hot-key", "faults/hot-key", hot_key),
     suite("regions", "faults/regions", java_clients),
+    suite("buckets", "faults/buckets", own_python),
     suite("emulator", "release/emulator", clients::start),
     suite("blog", "pages/blog", blog),
     suite("console", "pages/console", console),
@@ -219,8 +220,9 @@ fn telemetry(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     Ok(run)
 }
 
-/// Starts the sessions of the official client of the Model Context Protocol.
-fn mcp(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
+/// Starts a suite in Python with packages of its own: the official client of the Model Context
+/// Protocol, or a service with the protocol of Amazon S3.
+fn own_python(suite: &Suite, arguments: &[String]) -> Result<Run, String> {
     let python = python_environment(&suite.path(), &suite.output())?;
     suite.pytest_with(program(python, &suite.path()), arguments)
 }

@@ -4,7 +4,7 @@ use crate::call::{Answer, Call};
 use crate::jobs::{BEGAN, ENDED, Job, STATUS};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, optional, required};
-use orrery_backup::{CreateOptions, Progress, Summary, create};
+use orrery_backup::{CreateOptions, Progress, Summary, create, is_remote};
 use orrery_engine::Engine;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, object};
@@ -64,8 +64,9 @@ pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
     let target = call.arguments.get("target").and_then(Json::as_str);
     let target = PathBuf::from(target.unwrap_or_default());
     let has_parents = target.components().any(|part| part == Component::ParentDir);
-    if !target.is_absolute() || has_parents {
-        let message = "target: the path must be absolute and without '..', as the server sees it";
+    if !(target.is_absolute() || is_remote(&target)) || has_parents {
+        let message = "target: the path must be absolute and without '..', as the server sees it, \
+                       or s3://BUCKET/PREFIX";
         return Err(Problem::bad_request(message));
     }
     if let Some(directory) = &call.components.data_dir

@@ -22,6 +22,7 @@ use crate::files::{
     parent, sync_folder,
 };
 use crate::manifest::{MARKER_FILE, Manifest, marker_text, parse_marker};
+use crate::place::is_remote;
 use crate::sink::{Sink, SourceFile, Stored};
 use crate::source::{Entry, OnFile};
 
@@ -35,10 +36,10 @@ const LEVEL: i32 = 3;
 const MARKER_BYTES_MAX: u64 = 64 << 10;
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
-/// Returns true if a path is that of a file with one whole backup.
+/// Returns true if a path is that of a file of this machine with one whole backup.
 pub(crate) fn is_archive(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.ends_with(ENDING)
+    name.ends_with(ENDING) && !is_remote(path)
 }
 
 /// A file that is being written.

@@ -44,8 +44,20 @@ pub enum BackupError {
     Locked {
         /// The repository or the file.
         path: PathBuf,
-        /// The id of the other process, if it can be read.
-        holder: Option<u32>,
+        /// The other process, as in "process 17", if it can be told.
+        holder: Option<String>,
+    },
+    /// The lock of the repository ended while it was needed.
+    LockLost {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// The address of a bucket cannot be used.
+    Address {
+        /// The address.
+        path: PathBuf,
+        /// The fault.
+        detail: String,
     },
     /// There is no backup with this id.
     UnknownId {
@@ -285,10 +297,19 @@ impl BackupError {
             BackupError::Locked { path, holder } => {
                 write!(f, "{} is being written by ", path.display())?;
                 match holder {
-                    Some(pid) => write!(f, "process {pid}")?,
+                    Some(process) => f.write_str(process)?,
                     None => f.write_str("another process")?,
                 }
                 f.write_str("; wait for its end and repeat the command")
+            }
+            BackupError::LockLost { path } => write!(
+                f,
+                "the lock {} was lost: another process has taken it, or it could not be renewed in \
+                 time; repeat the command",
+                path.display()
+            ),
+            BackupError::Address { path, detail } => {
+                write!(f, "{} cannot be used: {detail}", path.display())
             }
             BackupError::UnknownId { path, id, known } => {
                 let known = match known.as_slice() {

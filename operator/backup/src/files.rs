@@ -213,16 +213,16 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 
 /// A lock file, locked until dropped.
 #[derive(Debug)]
-pub(crate) struct Lock(File);
+pub(crate) struct LockFile(File);
 
-impl Lock {
+impl LockFile {
     /// Returns true if the locked file is still the one at a path, as far as the system tells.
     pub(crate) fn is_at(&self, path: &Path) -> io::Result<bool> {
         is_at(&self.0, path)
     }
 }
 
-impl Drop for Lock {
+impl Drop for LockFile {
     fn drop(&mut self) {
         // A process that another thread starts at this moment has a copy of the open file.
         let _ = self.0.unlock();
@@ -230,7 +230,7 @@ impl Drop for Lock {
 }
 
 /// Locks a file and writes the id of this process into it. `owner` is named in the refusal.
-pub(crate) fn lock(path: &Path, owner: &Path) -> Result<Lock, BackupError> {
+pub(crate) fn lock(path: &Path, owner: &Path) -> Result<LockFile, BackupError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let open = owner_only(&mut options).open(path);
@@ -242,7 +242,11 @@ pub(crate) fn lock(path: &Path, owner: &Path) -> Result<Lock, BackupError> {
             let _ = file.read_to_string(&mut text);
             return Err(BackupError::Locked {
                 path: owner.to_owned(),
-                holder: text.trim().parse().ok(),
+                holder: text
+                    .trim()
+                    .parse()
+                    .ok()
+                    .map(|id: u32| format!("process {id}")),
             });
         }
         Err(TryLockError::Error(error)) => return Err(BackupError::io("lock", path)(error)),
@@ -254,7 +258,7 @@ pub(crate) fn lock(path: &Path, owner: &Path) -> Result<Lock, BackupError> {
         writeln!(file, "{}", std::process::id())
     };
     let _ = write_process_id();
-    Ok(Lock(file))
+    Ok(LockFile(file))
 }
 
 /// The hash and the length of a content.

@@ -1,6 +1,6 @@
 //! Backups of a store in a data directory, taken while the store is open and written.
 //!
-//! A *repository* is a folder with the backups of one store:
+//! A *repository* is a folder, or a prefix of a bucket, with the backups of one store:
 //!
 //! ```text
 //! orrery-backups.json   marker: format, id of the store, a sentence for people
@@ -16,6 +16,7 @@
 //! - `create.rs`: a checkpoint of the store, copied to a `Sink` (`sink.rs`);
 //! - `repository.rs` and `archive.rs`: the two forms, each with a sink and a way to read a backup;
 //!   `source.rs`: reading of either form;
+//! - `place/`: the files of a repository, in a folder or in a bucket of an S3 service;
 //! - `manifest.rs`: the text of manifests and of the marker;
 //! - `verify.rs`, `prune.rs`, `restore.rs`: what is done with backups;
 //! - `log/`: the continuous backup, and the restore of a moment;
@@ -28,10 +29,11 @@
 //! 2. Nothing but [`prune`] removes an object or a manifest, and it keeps the newest backup.
 //! 3. A restored file has the hash of its manifest, or the restore fails. The format file of the
 //!    data directory is written last, so a store whose restore did not finish does not open.
-//! 4. A repository has the backups of one store. All files are readable by their owner only.
+//! 4. A repository has the backups of one store. All files of a folder are readable by their owner
+//!    only.
 //!
-//! Left out: encryption, remote storage, and the time of day: a caller passes the moment. The
-//! fleet's data is in PostgreSQL, which has backups of its own.
+//! Left out: encryption, and the time of day: a caller passes the moment. The fleet's data is in
+//! PostgreSQL, which has backups of its own.
 
 mod archive;
 mod create;
@@ -40,6 +42,7 @@ mod files;
 mod log;
 mod manifest;
 mod pace;
+mod place;
 mod prune;
 mod repository;
 mod restore;
@@ -54,6 +57,7 @@ pub use log::{
     RestoredMoment, Round, VerifiedSpan, Window, create_base, limit_kept, restore_to, windows,
 };
 pub use manifest::{Manifest, ManifestFile};
+pub use place::is_remote;
 pub use prune::{Pruned, Retention, prune};
 pub use restore::{Restored, UNFINISHED_FILE, restore};
 pub use source::{Listing, UnreadableBackup, list};

@@ -60,7 +60,7 @@ pub(crate) fn prune_where(
     repository: &Repository,
     is_old: impl Fn(&Manifest, usize) -> bool,
 ) -> Result<Pruned, BackupError> {
-    let _lock = repository.lock()?;
+    let lock = repository.lock()?;
     let mut listing = repository.list()?;
     if let Some(unreadable) = listing.unreadable.pop() {
         return Err(unreadable.error);
@@ -76,10 +76,12 @@ pub(crate) fn prune_where(
             pruned.kept.push(backup.id);
         }
     }
+    repository.check_held(&*lock)?;
     // From here on no manifest names the objects that are removed afterwards.
     for id in &pruned.removed {
         repository.remove_manifest(id)?;
     }
+    repository.check_held(&*lock)?;
     (pruned.objects, pruned.bytes) = repository.remove_objects(&needed)?;
     Ok(pruned)
 }

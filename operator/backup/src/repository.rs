@@ -1,55 +1,49 @@
-//! The repository: a folder with many backups of one store. `lib.rs` has its layout.
+//! The repository: the backups of one store in a place. `lib.rs` has its layout.
 //!
-//! Temporary files are `objects/tmp-PID-N` and names that end with `.new`. Only the holder of the
-//! lock creates such files, so all of them are left over when the lock is taken.
+//! Temporary files are left over when the lock is taken, since only its holder creates any.
 //!
 //! Left out: a lock for readers. A backup that is removed while it is read fails with the name of a
 //! missing object.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::BackupError;
-use crate::files::{
-    DRAFT_ENDING, Lock, OnPiece, TemporaryFile, copy_hashed, create_folder, lock, parent,
-    sync_folder, write_whole,
-};
+use crate::files::{DRAFT_ENDING, OnPiece};
 use crate::manifest::{
     MARKER_FILE, Manifest, is_hash, is_id, marker_text, order_of, parse_marker, time_of,
 };
+use crate::place::{Lock, OBJECTS_FOLDER, Place, object_name, place_at};
 use crate::sink::{Sink, SourceFile, Stored};
 use crate::source::{Listing, UnreadableBackup};
 
 const LOCK_FILE: &str = "lock";
-const OBJECTS_FOLDER: &str = "objects";
 const BACKUPS_FOLDER: &str = "backups";
 const MANIFEST_ENDING: &str = ".json";
-const TEMPORARY_PREFIX: &str = "tmp-";
 /// The folder that some file systems have in their root.
 const FILE_SYSTEM_FOLDER: &str = "lost+found";
 
-/// A folder with backups.
+/// A place with backups.
 #[derive(Clone, Debug)]
 pub(crate) struct Repository {
-    root: PathBuf,
+    place: Arc<dyn Place>,
 }
 
 impl Repository {
     /// Opens a repository that exists.
     ///
     /// # Errors
-    /// When the folder is none, or a newer version made it.
+    /// When there is none, or a newer version made it.
     pub(crate) fn open(root: &Path) -> Result<Repository, BackupError> {
         let repository = Repository {
-            root: root.to_owned(),
+            place: place_at(root)?,
         };
         if repository.store_id()?.is_none() {
-            let found = match first_entry(root) {
-                Ok(found) => Some(found.unwrap_or_else(|| "nothing".to_owned())),
-                Err(error) if error.kind() == ErrorKind::NotFound => None,
-                Err(error) => return Err(BackupError::io("list", root)(error)),
-            };
+            let names = repository.place.names()?;
+            let first = |names: Vec<String>| names.into_iter().next();
+            let found = names.map(|names| first(names).unwrap_or_else(|| "nothing".to_owned()));
             return Err(BackupError::NotARepository {
                 path: root.to_owned(),
                 found,
@@ -58,55 +52,63 @@ impl Repository {
         Ok(repository)
     }
 
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
+    /// Returns the path or the address.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.place.path("")
+    }
+
+    /// Returns the place of the files.
+    pub(crate) fn place(&self) -> &Arc<dyn Place> {
+        &self.place
     }
 
     /// Returns the id of the store whose backups are here; `None` if there is no marker yet.
     pub(crate) fn store_id(&self) -> Result<Option<String>, BackupError> {
-        let path = self.root.join(MARKER_FILE);
-        match std::fs::read(&path) {
-            Ok(text) => parse_marker(&path, &text).map(Some),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(BackupError::io("read", &path)(error)),
+        match self.place.read(MARKER_FILE)? {
+            Some(text) => parse_marker(&self.place.path(MARKER_FILE), &text).map(Some),
+            None => Ok(None),
         }
     }
 
     /// Locks the repository and removes temporary files of interrupted runs.
-    pub(crate) fn lock(&self) -> Result<Lock, BackupError> {
-        let lock = lock(&self.root.join(LOCK_FILE), &self.root)?;
+    pub(crate) fn lock(&self) -> Result<Box<dyn Lock>, BackupError> {
+        let lock = self.place.lock(LOCK_FILE, None)?;
         for folder in [OBJECTS_FOLDER, BACKUPS_FOLDER, ""] {
-            let folder = self.root.join(folder);
-            for name in names(&folder)? {
-                let is_temporary = name.starts_with(TEMPORARY_PREFIX);
-                if is_temporary || name.ends_with(DRAFT_ENDING) {
-                    let path = folder.join(name);
-                    std::fs::remove_file(&path).map_err(BackupError::io("remove", &path))?;
-                }
-            }
+            self.place.remove_drafts(folder)?;
         }
         Ok(lock)
     }
 
-    /// Returns the place of a content.
-    pub(crate) fn object(&self, sha256: &str) -> PathBuf {
-        let folder = sha256.get(..2).unwrap_or_default();
-        self.root.join(OBJECTS_FOLDER).join(folder).join(sha256)
+    /// Fails if a lock is lost.
+    pub(crate) fn check_held(&self, lock: &dyn Lock) -> Result<(), BackupError> {
+        match lock.is_held() {
+            true => Ok(()),
+            false => Err(BackupError::LockLost {
+                path: self.place.path(LOCK_FILE),
+            }),
+        }
     }
 
-    /// Returns the place of a manifest.
-    pub(crate) fn manifest(&self, id: &str) -> PathBuf {
-        let name = format!("{id}{MANIFEST_ENDING}");
-        self.root.join(BACKUPS_FOLDER).join(name)
+    /// Returns the path of a content, for messages.
+    pub(crate) fn object(&self, sha256: &str) -> PathBuf {
+        self.place.path(&object_name(sha256))
+    }
+
+    /// Opens a content. One that cannot be opened fails when it is read.
+    pub(crate) fn open_object(&self, sha256: &str) -> Box<dyn Read> {
+        self.place.open(&object_name(sha256))
     }
 
     /// Returns the ids of all backups, the oldest first.
     pub(crate) fn ids(&self) -> Result<Vec<String>, BackupError> {
-        let names = names(&self.root.join(BACKUPS_FOLDER))?;
-        let ids = names
-            .iter()
-            .filter_map(|name| name.strip_suffix(MANIFEST_ENDING));
-        let mut ids: Vec<String> = ids.filter(|id| is_id(id)).map(str::to_owned).collect();
+        let mut ids = Vec::new();
+        for file in self.place.files(BACKUPS_FOLDER)? {
+            if let Some(id) = file.name.strip_suffix(MANIFEST_ENDING)
+                && is_id(id)
+            {
+                ids.push(id.to_owned());
+            }
+        }
         ids.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
         Ok(ids)
     }
@@ -126,12 +128,11 @@ impl Repository {
 
     /// Reads a manifest; `None` if there is none with this id.
     pub(crate) fn read_manifest(&self, id: &str) -> Result<Option<Manifest>, BackupError> {
-        let path = self.manifest(id);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(BackupError::io("read", &path)(error)),
+        let name = manifest_name(id);
+        let Some(text) = self.place.read(&name)? else {
+            return Ok(None);
         };
+        let path = self.place.path(&name);
         let manifest = Manifest::parse(&path, &text)?;
         if manifest.id != id {
             let detail = format!("it is the manifest of {}", manifest.id);
@@ -142,10 +143,8 @@ impl Repository {
 
     /// Removes a manifest, durably. Its objects stay.
     pub(crate) fn remove_manifest(&self, id: &str) -> Result<(), BackupError> {
-        let path = self.manifest(id);
-        std::fs::remove_file(&path).map_err(BackupError::io("remove", &path))?;
-        let folder = self.root.join(BACKUPS_FOLDER);
-        sync_folder(&folder).map_err(BackupError::io("sync", &folder))
+        let name = format!("{id}{MANIFEST_ENDING}");
+        self.place.remove(BACKUPS_FOLDER, &[name])
     }
 
     /// Removes the objects that are not in `needed`. Returns their number and their bytes.
@@ -153,53 +152,24 @@ impl Repository {
         &self,
         needed: &BTreeSet<String>,
     ) -> Result<(u64, u64), BackupError> {
-        let (mut objects, mut bytes) = (0, 0);
-        let root = self.root.join(OBJECTS_FOLDER);
-        for folder in names(&root)? {
-            let folder = root.join(folder);
-            for name in names(&folder)? {
-                // A name that is no hash is not ours.
-                if !is_hash(&name) || needed.contains(&name) {
-                    continue;
-                }
-                let path = folder.join(name);
-                let metadata = path.metadata().map_err(BackupError::io("read", &path))?;
-                std::fs::remove_file(&path).map_err(BackupError::io("remove", &path))?;
-                objects += 1;
-                bytes += metadata.len();
+        let mut bytes = 0;
+        let mut names = Vec::new();
+        for file in self.place.files(OBJECTS_FOLDER)? {
+            // A name that is no hash is not ours.
+            let hash = file.name.rsplit('/').next().unwrap_or_default();
+            if is_hash(hash) && !needed.contains(hash) {
+                bytes += file.bytes;
+                names.push(file.name);
             }
-            // It has other objects, in most cases.
-            let _ = std::fs::remove_dir(&folder);
         }
-        Ok((objects, bytes))
+        self.place.remove(OBJECTS_FOLDER, &names)?;
+        Ok((names.len() as u64, bytes))
     }
 }
 
-/// Returns the names in a folder, in order; none if there is no such folder.
-pub(crate) fn names(folder: &Path) -> Result<Vec<String>, BackupError> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(BackupError::io("list", folder)(error)),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(BackupError::io("list", folder))?;
-        // A name that is no text is not ours.
-        found.extend(entry.file_name().into_string());
-    }
-    found.sort_unstable();
-    Ok(found)
-}
-
-/// Returns the name of an entry of a folder; `None` if it is empty.
-pub(crate) fn first_entry(folder: &Path) -> std::io::Result<Option<String>> {
-    match std::fs::read_dir(folder)?.next() {
-        Some(entry) => Ok(Some(entry?.file_name().to_string_lossy().into_owned())),
-        None => Ok(None),
-    }
+/// Returns the name of a manifest.
+fn manifest_name(id: &str) -> String {
+    format!("{BACKUPS_FOLDER}/{id}{MANIFEST_ENDING}")
 }
 
 /// Returns an id behind the newest one, with the time `base` if that is later.
@@ -223,27 +193,25 @@ pub(crate) struct RepositorySink {
     repository: Repository,
     /// The hashes of the tables of the newest backup, by name, bytes and identity.
     known: HashMap<(String, u64, String), String>,
-    /// Folders that got a new name since the last sync.
-    changed: BTreeSet<PathBuf>,
-    next_temporary: u64,
-    _lock: Lock,
+    /// The bytes of the objects that are there, by their hashes.
+    objects: HashMap<String, u64>,
+    lock: Box<dyn Lock>,
 }
 
 impl RepositorySink {
-    /// Locks the repository, and creates the folder if there is none.
+    /// Locks the repository, which is created if there is none.
     ///
     /// # Errors
-    /// When another process has it locked, or the folder has something else.
+    /// When another process has it locked, or the place has something else.
     pub(crate) fn open(root: &Path) -> Result<RepositorySink, BackupError> {
-        create_folder(root)?;
         let repository = Repository {
-            root: root.to_owned(),
+            place: place_at(root)?,
         };
         // Before the first file is created: a folder of another program must stay as it is.
         if repository.store_id()?.is_none() {
             let marker_draft = format!("{MARKER_FILE}{DRAFT_ENDING}");
             let ours = [LOCK_FILE, FILE_SYSTEM_FOLDER, &marker_draft];
-            let mut names = names(root)?.into_iter();
+            let mut names = repository.place.names()?.unwrap_or_default().into_iter();
             let foreign = names.find(|name| !ours.contains(&name.as_str()));
             if let Some(found) = foreign {
                 return Err(BackupError::NotARepository {
@@ -265,33 +233,23 @@ impl RepositorySink {
                 known.insert((file.name, file.bytes, identity), file.sha256);
             }
         }
+        let mut objects = HashMap::new();
+        for file in repository.place.files(OBJECTS_FOLDER)? {
+            let hash = file.name.rsplit('/').next().unwrap_or_default();
+            objects.insert(hash.to_owned(), file.bytes);
+        }
         Ok(RepositorySink {
             repository,
             known,
-            changed: BTreeSet::new(),
-            next_temporary: 0,
-            _lock: lock,
+            objects,
+            lock,
         })
     }
 
     /// Returns true if there is an object of this length. Another length is damage, and the object
     /// is written again.
     fn has_object(&self, sha256: &str, bytes: u64) -> bool {
-        let metadata = self.repository.object(sha256).metadata();
-        metadata.is_ok_and(|metadata| metadata.len() == bytes)
-    }
-
-    /// Creates the folder of an object if there is none, and has it synced at the end.
-    fn object_folder(&mut self, object: &Path) -> Result<(), BackupError> {
-        let folder = parent(object);
-        let exists = folder
-            .try_exists()
-            .map_err(BackupError::io("look for", folder))?;
-        if !exists {
-            create_folder(folder)?;
-        }
-        self.changed.insert(folder.to_owned());
-        Ok(())
+        self.objects.get(sha256) == Some(&bytes)
     }
 }
 
@@ -301,18 +259,20 @@ impl Sink for RepositorySink {
             Some(found) if found == store_id => {}
             Some(found) => {
                 return Err(BackupError::OtherStore {
-                    path: self.repository.root.clone(),
+                    path: self.repository.root(),
                     found,
                     store: store_id.to_owned(),
                 });
             }
             None => {
-                let marker = self.repository.root.join(MARKER_FILE);
-                write_whole(&marker, marker_text(store_id).as_bytes())?;
+                let marker = marker_text(store_id);
+                self.repository
+                    .place
+                    .write(MARKER_FILE, marker.as_bytes())?;
             }
         }
-        create_folder(&self.repository.root.join(OBJECTS_FOLDER))?;
-        create_folder(&self.repository.root.join(BACKUPS_FOLDER))
+        self.repository.place.create_folder(OBJECTS_FOLDER)?;
+        self.repository.place.create_folder(BACKUPS_FOLDER)
     }
 
     fn known(&self, file: &SourceFile<'_>) -> Option<String> {
@@ -328,25 +288,10 @@ impl Sink for RepositorySink {
         piece_bytes: usize,
         on_piece: OnPiece<'_>,
     ) -> Result<Stored, BackupError> {
-        let name = format!(
-            "{TEMPORARY_PREFIX}{}-{}",
-            std::process::id(),
-            self.next_temporary
-        );
-        self.next_temporary += 1;
-        let objects = self.repository.root.join(OBJECTS_FOLDER);
-        let mut temporary = TemporaryFile::create(objects.join(name))?;
-        let copied = copy_hashed(content, &mut temporary.file, piece_bytes, on_piece);
-        let content = copied.map_err(|error| file.copy_failed(temporary.path(), error))?;
-        file.check_length(content.bytes)?;
-        let object = self.repository.object(&content.sha256);
-        // The name of an object of an interrupted run may not be durable yet, so its folder is
-        // synced in any case.
-        self.object_folder(&object)?;
-        // An object that exists is replaced too: its bytes may be damaged, and the new ones have
-        // the hash of its name.
+        let place = &self.repository.place;
+        let content = place.add_object(file, content, piece_bytes, on_piece)?;
         let is_new = !self.has_object(&content.sha256, content.bytes);
-        temporary.keep_as(&object)?;
+        self.objects.insert(content.sha256.clone(), content.bytes);
         Ok(Stored {
             is_new,
             new_bytes: if is_new { content.bytes } else { 0 },
@@ -360,11 +305,12 @@ impl Sink for RepositorySink {
     }
 
     fn finish(self: Box<Self>, manifest: &Manifest) -> Result<(), BackupError> {
-        // The names of the objects are durable before the manifest that needs them has its name.
-        for folder in &self.changed {
-            sync_folder(folder).map_err(BackupError::io("sync", folder))?;
-        }
-        let path = self.repository.manifest(&manifest.id);
-        write_whole(&path, manifest.to_text().as_bytes())
+        // The names of the objects are durable before the manifest that needs them has its name,
+        // and no other process has removed any.
+        self.repository.place.sync_objects()?;
+        self.repository.check_held(&*self.lock)?;
+        let name = manifest_name(&manifest.id);
+        let text = manifest.to_text();
+        self.repository.place.write(&name, text.as_bytes())
     }
 }

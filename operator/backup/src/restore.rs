@@ -30,7 +30,7 @@ use crate::files::{
     write_whole,
 };
 use crate::manifest::Manifest;
-use crate::repository::{Repository, first_entry};
+use crate::repository::Repository;
 use crate::source::{Entry, Source, find, read_objects};
 use crate::verify::{Fault, check_no_others, differences, newest_whole};
 use crate::{OnProgress, Progress};
@@ -195,6 +195,14 @@ pub(crate) fn check_empty(target: &Path) -> Result<(), BackupError> {
             found,
         }),
         Err(error) => Err(BackupError::io("list", target)(error)),
+    }
+}
+
+/// Returns the name of an entry of a folder; `None` if it is empty.
+fn first_entry(folder: &Path) -> io::Result<Option<String>> {
+    match std::fs::read_dir(folder)?.next() {
+        Some(entry) => Ok(Some(entry?.file_name().to_string_lossy().into_owned())),
+        None => Ok(None),
     }
 }
 

@@ -1,8 +1,7 @@
 //! The reading of backups in either form: a repository, or a file with one whole backup.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 
 use crate::archive::{Archive, is_archive};
 use crate::error::BackupError;
@@ -83,7 +82,7 @@ impl Source {
 /// When there is none, or it cannot be read.
 pub(crate) fn find(repository: &Repository, id: Option<&str>) -> Result<Manifest, BackupError> {
     let mut ids = repository.ids()?;
-    let path = repository.root().to_owned();
+    let path = repository.root();
     let wanted = match id {
         Some(id) => id.to_owned(),
         None => ids
@@ -119,25 +118,7 @@ pub(crate) fn read_objects(
             sha256: Some(&file.sha256),
             path: &path,
         };
-        on_file(&entry, &mut *open_content(&path))?;
+        on_file(&entry, &mut *repository.open_object(&file.sha256))?;
     }
     Ok(())
-}
-
-/// Opens a file. One that cannot be opened has a content whose reading fails.
-pub(crate) fn open_content(path: &PathBuf) -> Box<dyn Read> {
-    match File::open(path) {
-        Ok(file) => Box::new(file),
-        Err(error) => Box::new(Unopened(Some(error))),
-    }
-}
-
-/// The content of a file that could not be opened.
-struct Unopened(Option<io::Error>);
-
-impl Read for Unopened {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        let error = self.0.take();
-        Err(error.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
-    }
 }

@@ -13,7 +13,7 @@ use crate::files::{CopyError, Digested, PIECE_BYTES, copy_hashed};
 use crate::log::{VerifiedSpan, verify_spans};
 use crate::manifest::Manifest;
 use crate::repository::Repository;
-use crate::source::{Source, UnreadableBackup, find, open_content};
+use crate::source::{Source, UnreadableBackup, find};
 use crate::{OnProgress, Progress};
 
 /// The fault of a content.
@@ -146,15 +146,14 @@ fn verify_objects(
     for ((sha256, bytes), needed_by) in objects {
         let names = needed_by.values().next().and_then(|names| names.first());
         progress.file = names.cloned().unwrap_or_default();
-        let path = repository.object(sha256);
         let expected = Digested {
             sha256: sha256.to_owned(),
             bytes,
         };
-        if let Some(fault) = check_content(&path, &expected, &mut progress, on_progress) {
+        if let Some(fault) = check_content(repository, &expected, &mut progress, on_progress) {
             damaged.extend(needed_by.keys().cloned());
             verified.problems.push(Problem {
-                path,
+                path: repository.object(sha256),
                 fault,
                 needed_by,
             });
@@ -172,12 +171,12 @@ fn verify_objects(
 
 /// Returns the fault of a content; `None` if it is as written.
 fn check_content(
-    path: &PathBuf,
+    repository: &Repository,
     expected: &Digested,
     progress: &mut Progress,
     on_progress: OnProgress<'_>,
 ) -> Option<Fault> {
-    let mut content = open_content(path);
+    let mut content = repository.open_object(&expected.sha256);
     let copied = copy_hashed(&mut *content, &mut io::sink(), PIECE_BYTES, &mut |bytes| {
         progress.bytes_done += bytes;
         on_progress(progress);
@@ -284,8 +283,8 @@ pub(crate) fn newest_whole(repository: &Repository, bad: &str) -> Option<String>
                     sha256: file.sha256.clone(),
                     bytes: file.bytes,
                 };
-                let path = repository.object(&file.sha256);
-                check_content(&path, &expected, &mut Progress::default(), &mut |_| {}).is_none()
+                let mut progress = Progress::default();
+                check_content(repository, &expected, &mut progress, &mut |_| {}).is_none()
             };
             *checked.entry(file.sha256.clone()).or_insert_with(check)
         })

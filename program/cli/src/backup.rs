@@ -13,8 +13,8 @@ use crate::repair;
 use orrery_admin::{about, backup_json, is_inside};
 use orrery_backup::{
     BackupError, CreateOptions, Fault, Listing, Manifest, Progress, Pruned, Retention,
-    UNFINISHED_FILE, Verified, VerifiedSpan, Window, create, list, prune, restore, restore_to,
-    time_text, verify, windows,
+    UNFINISHED_FILE, Verified, VerifiedSpan, Window, create, is_remote, list, prune, restore,
+    restore_to, time_text, verify, windows,
 };
 use orrery_model::Json;
 use orrery_model::world::World;
@@ -182,8 +182,12 @@ fn of_server(arguments: &CreateArguments, server: &ServerOf) -> Result<Value, Fa
     made.map_err(|failure| server.explained(failure))
 }
 
-/// Returns the path as the server, on this machine, sees it: absolute and without `..`.
+/// Returns the path as the server, on this machine, sees it: absolute and without `..`. The address
+/// of a bucket stays as it is.
 fn absolute(path: &Path) -> Result<String, Failure> {
+    if is_remote(path) {
+        return Ok(path.display().to_string());
+    }
     let refused = |reason: &str| Failure::Usage(format!("{}: {reason}", path.display()));
     let mut absolute = std::path::absolute(path).map_err(|error| refused(&error.to_string()))?;
     if absolute
@@ -549,6 +553,7 @@ fn failure(error: BackupError) -> Failure {
         BackupError::UnknownId { .. }
         | BackupError::NotARepository { .. }
         | BackupError::NoLog { .. }
+        | BackupError::Address { .. }
         | BackupError::MomentNotInLog { .. } => Failure::Usage(message),
         _ => Failure::Failed(message),
     }

@@ -12,12 +12,16 @@ use crate::context::ServerContext;
 use crate::failure::Failure;
 use crate::world::now_ns;
 use orrery_admin::{ContinuousBackups, is_inside};
-use orrery_backup::{BackupError, BaseBegun, ContinuousOptions};
+use orrery_backup::{BackupError, BaseBegun, ContinuousOptions, is_remote};
 use orrery_engine::Engine;
 use orrery_gateway::{LogLevel, RepeatedFailures};
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::task::JoinHandle;
+
+/// The longest time that the start of the server waits for the place of the backup.
+const OPENING_MAX: Duration = Duration::from_secs(5);
 
 /// The longest time that the end of the server waits for the last round.
 const LAST_ROUND_MAX: Duration = Duration::from_secs(10);
@@ -34,8 +38,8 @@ fn now_ms() -> u64 {
 /// Prepares the continuous backup that the configuration asks for.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a folder that can never be used: one inside of the data directory, one of
-/// another store, one that is no folder of backups.
+/// [`Failure::Usage`] for a place that can never be used: a folder inside of the data directory, one
+/// of another store, one that is no folder of backups, an address that is none.
 pub(crate) fn open(
     config: &ServerConfig,
     context: &ServerContext,
@@ -45,8 +49,11 @@ pub(crate) fn open(
         return Ok(None);
     };
     let refused = |reason: String| Failure::Usage(format!("--continuous-backup: {reason}"));
-    let folder = std::path::absolute(&continuous.folder)
-        .map_err(|error| refused(format!("{}: {error}", continuous.folder.display())))?;
+    let folder = match is_remote(&continuous.folder) {
+        true => continuous.folder.clone(),
+        false => std::path::absolute(&continuous.folder)
+            .map_err(|error| refused(format!("{}: {error}", continuous.folder.display())))?,
+    };
     let Some(directory) = &context.data_dir else {
         return Err(refused("data in memory has no backup".to_owned()));
     };
@@ -57,14 +64,20 @@ pub(crate) fn open(
         )));
     }
     let options = ContinuousOptions::new(continuous.retention_ms);
-    let backups = ContinuousBackups::new(engine.clone(), folder, options, now_ms);
-    match backups.open() {
+    let backups = Arc::new(ContinuousBackups::new(
+        engine.clone(),
+        folder,
+        options,
+        now_ms,
+    ));
+    match open_in_time(&backups) {
         Ok(()) => {}
         Err(
             error @ (BackupError::OtherStore { .. }
             | BackupError::NotARepository { .. }
             | BackupError::NewerFormat { .. }
-            | BackupError::NoFolder { .. }),
+            | BackupError::NoFolder { .. }
+            | BackupError::Address { .. }),
         ) => return Err(refused(error.to_string())),
         // A disk that is not there may come back, and the data is served meanwhile.
         Err(error) => {
@@ -74,7 +87,27 @@ pub(crate) fn open(
     }
     let message = format!("continuous backup to {}", backups.folder().display());
     context.log(LogLevel::Info, &message);
-    Ok(Some(Arc::new(backups)))
+    Ok(Some(backups))
+}
+
+/// Opens the place, and fails if the opening takes long: it goes on then, beside the requests.
+fn open_in_time(backups: &Arc<ContinuousBackups>) -> Result<(), BackupError> {
+    let (sender, receiver) = mpsc::channel();
+    let opened = backups.clone();
+    let opening = std::thread::Builder::new()
+        .name("continuous backup".to_owned())
+        .spawn(move || {
+            // The receiver may have given up.
+            let _ = sender.send(opened.open());
+        });
+    let failed = |source: io::Error| BackupError::Io {
+        doing: "open",
+        path: backups.folder().to_owned(),
+        source,
+    };
+    opening.map_err(failed)?;
+    let answer = receiver.recv_timeout(OPENING_MAX);
+    answer.unwrap_or_else(|_| Err(failed(io::ErrorKind::TimedOut.into())))
 }
 
 /// Starts the rounds. They run until the handle is aborted.

@@ -146,6 +146,7 @@ const SUITES: Lane = &[
     Step::with_server("python on PostgreSQL", conformance::python_on_postgres),
     Step::suite("conformance regions", &["regions"]),
     Step::suite("conformance hot-key", &["hot-key"]),
+    Step::suite("backups in buckets", &["buckets"]),
     Step::suite("conformance telemetry", &["telemetry"]),
     Step::suite("conformance sql-cases", &["sql-cases", "--require"]),
     Step::suite("official python, quick", &["official-python", "--quick"]),

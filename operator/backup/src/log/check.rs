@@ -51,11 +51,7 @@ pub(crate) fn verify_spans(
             .iter()
             .map(|part| part.span.segments.len() as u64)
             .sum(),
-        bytes_total: log
-            .parts
-            .iter()
-            .map(|part| log.spans.bytes(&part.span))
-            .sum(),
+        bytes_total: log.parts.iter().map(|part| part.span.total_bytes()).sum(),
         ..Progress::default()
     };
     for part in &log.parts {
@@ -87,7 +83,7 @@ pub(crate) fn verify_spans(
             span.segments += 1;
             let path = log.spans.path(&part.span.id, name);
             progress.files_done += 1;
-            progress.bytes_done += path.metadata().map_or(0, |file| file.len());
+            progress.bytes_done += part.span.bytes.get(name).copied().unwrap_or(0);
             on_progress(&progress);
             if let Some(detail) = fault {
                 last = None;

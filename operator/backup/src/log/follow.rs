@@ -20,8 +20,8 @@ use super::spans::{Reached, Span, Spans};
 use crate::archive::is_archive;
 use crate::create::{CreateOptions, Summary, create, id_of};
 use crate::error::BackupError;
-use crate::files::Lock;
 use crate::manifest::{Manifest, order_of};
+use crate::place::{Lock, is_remote};
 use crate::prune::prune_where;
 use crate::repository::{Repository, RepositorySink, free_id};
 use crate::sink::Sink;
@@ -95,7 +95,7 @@ pub struct ContinuousBackup {
     span: Option<ActiveSpan>,
     /// The reason why the next round begins a new span, if one existed.
     gap: Option<String>,
-    lock: Lock,
+    lock: Box<dyn Lock>,
 }
 
 /// The reason why no further segment is copied.
@@ -139,7 +139,8 @@ impl ContinuousBackup {
         options: ContinuousOptions,
     ) -> Result<ContinuousBackup, BackupError> {
         let log = log_of(store)?;
-        if is_archive(repository) || repository.is_file() {
+        let is_file = !is_remote(repository) && repository.is_file();
+        if is_archive(repository) || is_file {
             return Err(BackupError::NoFolder {
                 path: repository.to_owned(),
             });
@@ -148,7 +149,8 @@ impl ContinuousBackup {
         let mut sink = RepositorySink::open(repository)?;
         sink.begin(&store_id)?;
         drop(sink);
-        let spans = Spans::of(repository, store_id);
+        let place = Repository::open(repository)?.place().clone();
+        let spans = Spans::of(place, store_id);
         let lock = spans.lock()?;
         spans.remove_drafts()?;
         let mut this = ContinuousBackup {
@@ -203,6 +205,10 @@ impl ContinuousBackup {
     /// When a journal cannot be read or the repository cannot be written.
     pub fn round(&mut self, store: &dyn Store, now_ms: u64) -> Result<Round, BackupError> {
         let log = log_of(store)?;
+        if self.is_lost() {
+            let path = self.spans.lock_path();
+            return Err(BackupError::LockLost { path });
+        }
         let mut round = Round {
             gap: self.gap.clone(),
             ..Round::default()
@@ -290,7 +296,7 @@ impl ContinuousBackup {
     /// Returns true if the folder is another one than was opened: it was deleted, or another file
     /// system stands in its place.
     pub fn is_lost(&self) -> bool {
-        !self.spans.is_locked_by(&self.lock)
+        !self.lock.is_held()
     }
 
     /// Begins a span behind the last durable group.
@@ -309,7 +315,7 @@ impl ContinuousBackup {
         };
         if let Err(error) = self.spans.begin(&id, &reached) {
             // A folder without a note would stay for ever.
-            let _ = self.spans.remove(&id, &[], true);
+            let _ = self.spans.give_up(&id);
             return Err(error);
         }
         Ok(ActiveSpan {
@@ -410,7 +416,7 @@ impl Expiry {
             let segments = span.segments.iter().filter(|name| name.last < needed_from);
             let segments: Vec<_> = segments.copied().collect();
             expired.segments += segments.len() as u64;
-            expired.bytes += self.spans.remove(&span.id, &segments, is_over)?;
+            expired.bytes += self.spans.remove(span, &segments, is_over)?;
         }
         Ok(expired)
     }

@@ -147,7 +147,7 @@ impl Log {
     pub(super) fn open(path: &Path) -> Result<Log, BackupError> {
         let repository = Repository::open(path)?;
         let store_id = repository.store_id()?.unwrap_or_default();
-        let spans = Spans::of(path, store_id);
+        let spans = Spans::of(repository.place().clone(), store_id);
         let all = spans.all()?;
         let bases = bases_of(&repository, &all)?;
         let mut parts = Vec::with_capacity(all.len());
@@ -234,7 +234,7 @@ pub fn windows(path: &Path) -> Result<Vec<Window>, BackupError> {
             to: part.reached,
             bases: part.bases.len() as u64,
             segments: part.span.segments.len() as u64,
-            bytes: log.spans.bytes(&part.span),
+            bytes: part.span.total_bytes(),
         });
     }
     Ok(windows)

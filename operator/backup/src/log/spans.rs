@@ -3,26 +3,26 @@
 //! Promised: a segment has its name when it is whole and durable. `reached.json` is written after
 //! the segments that it tells of.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use orrery_model::json::Object;
 use orrery_storage::{LogPosition, LogSegment};
 
 use super::segment::{SegmentName, decode, encode, position_json, position_of};
 use crate::error::BackupError;
-use crate::files::{DRAFT_ENDING, Lock, create_folder, lock, sync_folder, write_whole};
 use crate::manifest::{FORMAT, is_id, number, opened, order_of, sealed, text_of, u64_of};
-use crate::repository::names;
+use crate::place::{Lock, Place};
 
 const LOG_FOLDER: &str = "log";
-const LOCK_FILE: &str = "lock";
+const LOCK_FILE: &str = "log/lock";
 const REACHED_FILE: &str = "reached.json";
 
 /// The folder of the log in a repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Spans {
-    root: PathBuf,
+    place: Arc<dyn Place>,
     /// The id of the store.
     store_id: String,
 }
@@ -33,6 +33,16 @@ pub(crate) struct Span {
     pub(crate) id: String,
     /// In order.
     pub(crate) segments: Vec<SegmentName>,
+    /// The bytes of the files of segments.
+    pub(crate) bytes: BTreeMap<SegmentName, u64>,
+}
+
+impl Span {
+    /// Returns the bytes of the files of all segments.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        let bytes = self.segments.iter().filter_map(|name| self.bytes.get(name));
+        bytes.sum()
+    }
 }
 
 /// The point up to which a span has everything.
@@ -44,23 +54,20 @@ pub(crate) struct Reached {
 }
 
 impl Spans {
-    /// Returns the folder of a repository, which need not exist.
-    pub(crate) fn of(repository: &Path, store_id: String) -> Spans {
-        Spans {
-            root: repository.join(LOG_FOLDER),
-            store_id,
-        }
+    /// Returns the log in the place of a repository, which need not exist.
+    pub(crate) fn of(place: Arc<dyn Place>, store_id: String) -> Spans {
+        Spans { place, store_id }
     }
 
-    /// Creates the folder and locks it against other writers.
-    pub(crate) fn lock(&self) -> Result<Lock, BackupError> {
-        create_folder(&self.root)?;
-        lock(&self.root.join(LOCK_FILE), &self.root)
+    /// Locks the log against other writers.
+    pub(crate) fn lock(&self) -> Result<Box<dyn Lock>, BackupError> {
+        // Only the process that has the store open writes its log.
+        self.place.lock(LOCK_FILE, Some(&self.store_id))
     }
 
-    /// Returns true if the folder is still the one that was locked.
-    pub(crate) fn is_locked_by(&self, lock: &Lock) -> bool {
-        lock.is_at(&self.root.join(LOCK_FILE)).unwrap_or(false)
+    /// Returns the path of the lock, for messages.
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.place.path(LOCK_FILE)
     }
 
     /// Removes what interrupted writes left.
@@ -69,13 +76,7 @@ impl Spans {
     /// When a file cannot be removed.
     pub(crate) fn remove_drafts(&self) -> Result<(), BackupError> {
         for span in self.all()? {
-            let folder = self.root.join(&span.id);
-            for name in names(&folder)? {
-                if name.ends_with(DRAFT_ENDING) {
-                    let path = folder.join(name);
-                    std::fs::remove_file(&path).map_err(BackupError::io("remove", &path))?;
-                }
-            }
+            self.place.remove_drafts(&folder(&span.id))?;
         }
         Ok(())
     }
@@ -93,27 +94,38 @@ impl Spans {
     /// # Errors
     /// When a folder cannot be listed.
     pub(crate) fn all(&self) -> Result<Vec<Span>, BackupError> {
-        let mut ids = names(&self.root)?;
-        ids.retain(|name| is_id(name) && self.root.join(name).is_dir());
-        ids.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
-        let mut spans = Vec::with_capacity(ids.len());
-        for id in ids {
-            let names = names(&self.root.join(&id))?;
-            let mut segments: Vec<SegmentName> = names
-                .iter()
-                .filter_map(|name| SegmentName::parse(name))
-                .collect();
-            segments.sort_unstable();
+        let mut spans: Vec<Span> = Vec::new();
+        for file in self.place.files(LOG_FOLDER)? {
+            let Some((id, name)) = file.name.split_once('/') else {
+                continue;
+            };
+            if !is_id(id) {
+                continue;
+            }
+            if spans.last().is_none_or(|span| span.id != id) {
+                spans.push(Span {
+                    id: id.to_owned(),
+                    segments: Vec::new(),
+                    bytes: BTreeMap::new(),
+                });
+            }
+            if let (Some(name), Some(span)) = (SegmentName::parse(name), spans.last_mut()) {
+                span.segments.push(name);
+                span.bytes.insert(name, file.bytes);
+            }
+        }
+        for span in &mut spans {
+            span.segments.sort_unstable();
             // A copy that failed after the file had its name is repeated, and may be longer then.
-            segments.dedup_by(|later, kept| {
+            span.segments.dedup_by(|later, kept| {
                 let is_repeated = later.place() == kept.place();
                 if is_repeated {
                     *kept = *later;
                 }
                 is_repeated
             });
-            spans.push(Span { id, segments });
         }
+        spans.sort_by(|a, b| order_of(&a.id).cmp(&order_of(&b.id)));
         Ok(spans)
     }
 
@@ -122,7 +134,7 @@ impl Spans {
     /// # Errors
     /// When the files cannot be written.
     pub(crate) fn begin(&self, id: &str, reached: &Reached) -> Result<(), BackupError> {
-        create_folder(&self.root.join(id))?;
+        self.place.create_folder(&folder(id))?;
         self.write_reached(id, reached)
     }
 
@@ -131,9 +143,10 @@ impl Spans {
     /// # Errors
     /// When it cannot be written.
     pub(crate) fn add(&self, id: &str, segment: &LogSegment) -> Result<u64, BackupError> {
-        let path = self.path(id, &SegmentName::of(segment));
+        let name = SegmentName::of(segment);
+        let path = self.path(id, &name);
         let content = encode(&self.store_id, segment).map_err(BackupError::io("write", &path))?;
-        write_whole(&path, &content)?;
+        self.place.write(&file(id, &name), &content)?;
         Ok(content.len() as u64)
     }
 
@@ -143,31 +156,24 @@ impl Spans {
     /// The fault of a segment that is missing, cannot be read, or is not as written.
     pub(crate) fn read(&self, id: &str, name: &SegmentName) -> Result<LogSegment, String> {
         let path = self.path(id, name);
-        let content = std::fs::read(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => "it is missing".to_owned(),
-            _ => format!("it cannot be read ({error})"),
-        })?;
+        let content = match self.place.read(&file(id, name)) {
+            Ok(content) => content.ok_or_else(|| "it is missing".to_owned())?,
+            Err(BackupError::Io { source, .. }) => {
+                return Err(format!("it cannot be read ({source})"));
+            }
+            Err(error) => return Err(error.to_string()),
+        };
         decode(&path, &self.store_id, &content)
     }
 
     /// Returns the place of the note of a span.
     pub(crate) fn note(&self, id: &str) -> PathBuf {
-        self.root.join(id).join(REACHED_FILE)
+        self.place.path(&note(id))
     }
 
     /// Returns the place of a segment.
     pub(crate) fn path(&self, id: &str, name: &SegmentName) -> PathBuf {
-        self.root.join(id).join(name.to_text())
-    }
-
-    /// Returns the bytes of the files of a span.
-    pub(crate) fn bytes(&self, span: &Span) -> u64 {
-        let bytes = |name| {
-            self.path(&span.id, name)
-                .metadata()
-                .map_or(0, |file| file.len())
-        };
-        span.segments.iter().map(bytes).sum()
+        self.place.path(&file(id, name))
     }
 
     /// Records the point up to which a span has everything.
@@ -180,8 +186,7 @@ impl Spans {
         members.set("storeId", self.store_id.as_str());
         members.set("second", number(reached.second));
         members.set("position", position_json(&reached.position));
-        let path = self.note(id);
-        write_whole(&path, sealed(members).as_bytes())
+        self.place.write(&note(id), sealed(members).as_bytes())
     }
 
     /// Returns the point up to which a span has everything; `None` if the span has none yet.
@@ -190,10 +195,8 @@ impl Spans {
     /// When it cannot be read, or is not as written.
     pub(crate) fn reached(&self, id: &str) -> Result<Option<Reached>, BackupError> {
         let path = self.note(id);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(BackupError::io("read", &path)(error)),
+        let Some(text) = self.place.read(&note(id))? else {
+            return Ok(None);
         };
         let members = opened(&path, &text)?;
         if text_of(&members, "storeId").as_ref() != Some(&self.store_id) {
@@ -219,22 +222,37 @@ impl Spans {
     /// When a file cannot be removed.
     pub(crate) fn remove(
         &self,
-        id: &str,
+        span: &Span,
         segments: &[SegmentName],
         whole: bool,
     ) -> Result<u64, BackupError> {
-        let folder = self.root.join(id);
-        let mut bytes = 0;
-        for name in segments {
-            let path = folder.join(name.to_text());
-            bytes += path.metadata().map_or(0, |file| file.len());
-            std::fs::remove_file(&path).map_err(BackupError::io("remove", &path))?;
-        }
+        let folder = folder(&span.id);
+        let names: Vec<String> = segments.iter().map(|name| name.to_text()).collect();
+        self.place.remove(&folder, &names)?;
         if whole {
-            std::fs::remove_dir_all(&folder).map_err(BackupError::io("remove", &folder))?;
-            return Ok(bytes);
+            self.place.remove_folder(&folder)?;
         }
-        sync_folder(&folder).map_err(BackupError::io("sync", &folder))?;
-        Ok(bytes)
+        let bytes = segments.iter().filter_map(|name| span.bytes.get(name));
+        Ok(bytes.sum())
     }
+
+    /// Removes a span that could not begin.
+    pub(crate) fn give_up(&self, id: &str) -> Result<(), BackupError> {
+        self.place.remove_folder(&folder(id))
+    }
+}
+
+/// Returns the name of the folder of a span.
+fn folder(id: &str) -> String {
+    format!("{LOG_FOLDER}/{id}")
+}
+
+/// Returns the name of a segment.
+fn file(id: &str, name: &SegmentName) -> String {
+    format!("{LOG_FOLDER}/{id}/{}", name.to_text())
+}
+
+/// Returns the name of the note of a span.
+fn note(id: &str) -> String {
+    format!("{LOG_FOLDER}/{id}/{REACHED_FILE}")
 }

@@ -11,6 +11,7 @@ pub(super) const BACKUP_HELP: &str = "\
 Examples:
   orrery backup create /backups/shop
   orrery backup create /backups/shop-monday.tar.zst --bytes-per-second 20000000
+  orrery backup create s3://backups/shop
   orrery backup list /backups/shop
   orrery backup verify /backups/shop
   orrery backup prune /backups/shop --keep-last 7 --keep-days 30
@@ -21,6 +22,11 @@ a later one. A folder keeps the backups of one data directory; a further backup 
 folder lacks, and each backup can be restored alone. A file that ends with .tar.zst is one whole
 backup. A running server is asked by its management API and writes the backup itself; requests go
 on meanwhile. Backups have the data and no keys of the server.
+
+s3://BUCKET/PREFIX is a folder in a bucket of Amazon S3 or of another service with its protocol. The
+settings are the variables of the tools of that service: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_SESSION_TOKEN, AWS_REGION, and AWS_ENDPOINT_URL for the address of another service. A server
+that is asked for a backup uses its own variables.
 
 The data of a fleet is in PostgreSQL, which has backups of its own: see docs/how-to/run-a-fleet.md.
 
@@ -37,6 +43,7 @@ Examples:
   orrery restore /backups/shop --backup 20261126T174005Z --data-dir ./restored
   orrery restore /backups/shop-monday.tar.zst --data-dir ./restored
   orrery restore /backups/shop --to 2026-11-26T17:40:05Z --data-dir ./restored
+  orrery restore s3://backups/shop --to latest --data-dir ./restored
   orrery start --data-dir ./restored
 
 A folder that a server with --continuous-backup writes can be restored as of each second between the
@@ -67,7 +74,7 @@ pub(crate) enum BackupAction {
     Create(CreateArguments),
     /// List the backups of a folder
     List {
-        /// Folder with backups, or a file that ends with .tar.zst
+        /// Folder with backups, s3://BUCKET/PREFIX, or a file that ends with .tar.zst
         #[arg(value_name = "BACKUPS")]
         path: PathBuf,
         /// Print the list as JSON
@@ -76,7 +83,7 @@ pub(crate) enum BackupAction {
     },
     /// Compare every file of the backups with its checksum
     Verify {
-        /// Folder with backups, or a file that ends with .tar.zst
+        /// Folder with backups, s3://BUCKET/PREFIX, or a file that ends with .tar.zst
         #[arg(value_name = "BACKUPS")]
         path: PathBuf,
         /// Backup to verify [default: all]
@@ -85,7 +92,7 @@ pub(crate) enum BackupAction {
     },
     /// Remove old backups and what only they need; the newest one stays
     Prune {
-        /// Folder with backups
+        /// Folder with backups, or s3://BUCKET/PREFIX
         #[arg(value_name = "BACKUPS")]
         path: PathBuf,
         /// Number of the newest backups to keep, at least 1
@@ -105,7 +112,8 @@ pub(crate) enum BackupAction {
 /// Arguments of `orrery backup create`.
 #[derive(Debug, Args)]
 pub(crate) struct CreateArguments {
-    /// Folder for backups, which is created if it is missing, or a new file that ends with .tar.zst
+    /// Folder for backups, which is created if it is missing, s3://BUCKET/PREFIX, or a new file that
+    /// ends with .tar.zst
     #[arg(value_name = "TARGET")]
     pub(crate) target: PathBuf,
     /// Ask the server at the endpoint of the management API, whatever the data directory is;
@@ -123,7 +131,7 @@ pub(crate) struct CreateArguments {
 /// Arguments of `orrery restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// Folder with backups, or a file that ends with .tar.zst
+    /// Folder with backups, s3://BUCKET/PREFIX, or a file that ends with .tar.zst
     #[arg(value_name = "BACKUPS")]
     pub(crate) path: PathBuf,
     /// Backup to restore [default: the newest]

@@ -374,7 +374,8 @@ pub(crate) struct StartArguments {
     pub(crate) scrub_rate: u32,
     /// Folder of a continuous backup, which 'orrery restore --to' can restore as of each second:
     /// backups of the data directory, and the log of all writes since. It is created if it is
-    /// missing
+    /// missing. s3://BUCKET/PREFIX is one in a bucket, with the variables AWS_ACCESS_KEY_ID,
+    /// AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL
     #[arg(
         long,
         value_name = "DIR",

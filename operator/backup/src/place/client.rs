@@ -1,0 +1,131 @@
+//! The connection to an S3 service: the library of object stores speaks HTTP with the client that
+//! the program has already.
+//!
+//! Left out: proxies, and certificates other than those of the system (`SSL_CERT_FILE`).
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
+use hyper_util::rt::TokioExecutor;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
+    HttpResponse, HttpResponseBody, HttpService,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// The time for a connection.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// The time from the beginning of a request, with its body, to the head of the answer.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// The time for the next piece of the body of an answer.
+pub(super) const PIECE_MAX: Duration = Duration::from_secs(30);
+
+/// Makes clients for the library.
+#[derive(Debug)]
+pub(super) struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        let failed = |error: io::Error| object_store::Error::Generic {
+            store: "S3",
+            source: error.into(),
+        };
+        let mut tcp = TcpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(CONNECT_MAX));
+        tcp.set_nodelay(true);
+        let tls = HttpsConnectorBuilder::new()
+            .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+            .map_err(failed)?;
+        // The library refuses addresses without TLS unless they are allowed.
+        let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
+        let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        Ok(HttpClient::new(Client(client)))
+    }
+}
+
+#[derive(Debug)]
+struct Client(legacy::Client<HttpsConnector<TcpConnector>, HttpRequestBody>);
+
+#[async_trait]
+impl HttpService for Client {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let Ok(answer) = timeout(ANSWER_MAX, self.0.request(request)).await else {
+            let late = io::Error::from(io::ErrorKind::TimedOut);
+            return Err(HttpError::new(HttpErrorKind::Timeout, late));
+        };
+        let (head, body) = answer.map_err(failed)?.into_parts();
+        let body = http_body_util::BodyExt::map_err(body, |error| {
+            HttpError::new(HttpErrorKind::Interrupted, error)
+        });
+        Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
+    }
+}
+
+/// Returns the error of a request, which tells whether the request was sent.
+fn failed(error: legacy::Error) -> HttpError {
+    let kind = match error.is_connect() {
+        true => HttpErrorKind::Connect,
+        false => HttpErrorKind::Interrupted,
+    };
+    // The text of the outer error names no cause.
+    let cause = deepest(&error);
+    HttpError::new(kind, io::Error::other(cause))
+}
+
+/// Returns the texts of an error and of its causes.
+fn deepest(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+/// Runs a request on the threads of the requests, and waits for its end. The calling thread may
+/// belong to another runtime.
+///
+/// # Errors
+/// When no thread can be started.
+pub(super) fn run<T: Send + 'static>(
+    request: impl Future<Output = T> + Send + 'static,
+) -> io::Result<T> {
+    let (sender, receiver) = mpsc::channel();
+    runtime()?.spawn(async move {
+        // The receiver waits below.
+        let _ = sender.send(request.await);
+    });
+    let ended = |_| io::Error::other("the request ended without an answer");
+    receiver.recv().map_err(ended)
+}
+
+/// Returns the runtime of all requests, which is started by the first one.
+pub(super) fn runtime() -> io::Result<&'static Runtime> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("bucket")
+        .enable_all()
+        .build()?;
+    // Another thread may have been first; its runtime is kept, and this one ends.
+    if let Err(second) = RUNTIME.set(runtime) {
+        second.shutdown_background();
+    }
+    RUNTIME
+        .get()
+        .ok_or_else(|| io::Error::other("no thread for requests"))
+}
