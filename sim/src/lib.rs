@@ -54,7 +54,7 @@ mod trace;
 mod upkeep;
 mod writes;
 
-pub use planted::PlantedFault;
+pub use planted::{PlantedFault, RowFault};
 pub use trace::Listener;
 
 use node::Node;

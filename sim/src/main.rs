@@ -3,19 +3,22 @@
 //! ```text
 //! orrery-sim --seed N [--steps M]        one world, with its trace
 //! orrery-sim --seeds A..B [--steps M]    the worlds A to B - 1, and a closing line
+//! orrery-sim --planted                   a fault in each kind of rows, and what finds each
 //! ```
 //!
 //! Leaves out: options by a library. Two arguments need none.
 
 #![allow(clippy::print_stdout, reason = "a program that reports to a terminal")]
 
-use orrery_sim::{Plan, run};
+use orrery_sim::{Plan, PlantedFault, RowFault, run};
 use std::ops::Range;
 use std::process::ExitCode;
 
-const USAGE: &str = "orrery-sim (--seed N | --seeds A..B) [--steps M]";
+const USAGE: &str = "orrery-sim (--seed N | --seeds A..B) [--steps M] | --planted";
 /// Steps of a world unless `--steps` says otherwise.
 const STEPS: u64 = 300;
+/// The worlds that look for a planted fault.
+const PLANTED_SEEDS: u64 = 20;
 
 /// The arguments.
 struct Arguments {
@@ -26,6 +29,9 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["--planted"] {
+        return run_planted();
+    }
     let Some(arguments) = parse(&arguments) else {
         println!("{USAGE}");
         return ExitCode::from(2);
@@ -56,6 +62,29 @@ fn main() -> ExitCode {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Runs worlds with each fault of rows, and prints the first difference that each leads to.
+fn run_planted() -> ExitCode {
+    std::panic::set_hook(Box::new(|_| {}));
+    for (name, fault) in RowFault::all() {
+        let mut found = None;
+        for seed in 0..PLANTED_SEEDS {
+            let plan = Plan {
+                fault: Some(PlantedFault::Row(fault)),
+                ..Plan::new(seed, STEPS)
+            };
+            if let Err(failure) = run(&plan, None) {
+                found = Some((seed, failure.message));
+                break;
+            }
+        }
+        match found {
+            Some((seed, message)) => println!("{name:<62} seed {seed:>2}: {message}"),
+            None => println!("{name:<62} not found in {PLANTED_SEEDS} seeds"),
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// Returns the arguments; `None` if they are not understood.

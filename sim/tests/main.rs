@@ -2,7 +2,7 @@
 //!
 //! `ORRERY_SIM_SEEDS` and `ORRERY_SIM_STEPS` make the runs longer.
 
-use orrery_sim::{Plan, PlantedFault, Report, run};
+use orrery_sim::{Plan, PlantedFault, Report, RowFault, run};
 
 /// Returns the number in an environment variable, or `default`.
 fn setting(name: &str, default: u64) -> u64 {
@@ -77,6 +77,22 @@ fn found(fault: PlantedFault, is_verified: bool) -> Vec<u64> {
 fn is_found(fault: PlantedFault) {
     let seeds = found(fault, false);
     assert!(seeds.len() > 10, "found in {seeds:?} of 20 seeds");
+}
+
+/// A forgotten or wrong write of each kind of rows is found in one of the first worlds.
+#[test]
+fn each_fault_of_the_rows_of_each_kind_is_found() {
+    let mut missed = Vec::new();
+    for (name, fault) in RowFault::all() {
+        let mut plans = (0..20).map(|seed| Plan {
+            fault: Some(PlantedFault::Row(fault)),
+            ..Plan::new(seed, 300)
+        });
+        if !plans.any(|plan| run(&plan, None).is_err()) {
+            missed.push(name);
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
 #[test]

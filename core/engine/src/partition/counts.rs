@@ -81,7 +81,7 @@ impl EntryCounts {
     /// Reads the counts of a snapshot. Blocks are stored without gaps.
     ///
     /// # Errors
-    /// 500 if the store cannot be read.
+    /// 500 if the store cannot be read, or a block is not as written.
     pub(super) fn load(snapshot: &dyn Snapshot) -> Result<Self> {
         let mut counts = Vec::new();
         for block in 0.. {
@@ -89,6 +89,10 @@ impl EntryCounts {
             let Some(row) = row.map_err(storage_failure)? else {
                 break;
             };
+            // A short block would move the counts of the blocks behind it to other paths.
+            if row.len() != COUNT_BLOCK as usize * 8 {
+                return Err(damaged("a row of entries per path"));
+            }
             counts.extend(row.chunks_exact(8).filter_map(keys::number));
         }
         Ok(EntryCounts(counts))

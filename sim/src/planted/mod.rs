@@ -3,6 +3,10 @@
 //! The store is a [`Crashing`] one. A self-test plants a fault in it and expects that the checkers
 //! find the fault; without a fault every call is handed on as it is.
 
+mod rows;
+
+pub use rows::RowFault;
+
 use orrery_model::sync::lock;
 use orrery_storage::testing::Crashing;
 use orrery_storage::{
@@ -17,6 +21,8 @@ const INDEX_TAG: u8 = 0x80;
 const FEED_TAG: u8 = 0x14;
 /// Commits of items between two at which a fault shows.
 const EVERY: u64 = 7;
+/// The same for commits with a row of one kind, of which some kinds are seldom.
+const EVERY_OF_KIND: u64 = 3;
 
 /// A fault that a self-test plants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +37,8 @@ pub enum PlantedFault {
     BatchInHalf,
     /// The store answers every commit before it is durable.
     AnsweredEarly,
+    /// The store writes or deletes a row of one kind wrongly in some commits.
+    Row(RowFault),
 }
 
 /// The store. The module header describes it.
@@ -101,6 +109,12 @@ impl Store for Planted {
                 commit.puts.clear();
                 commit.deletes.clear();
                 commit.range_deletes.clear();
+            }
+            Some(PlantedFault::Row(fault)) if fault.concerns(lease.partition(), &commit) => {
+                let number = self.commits.fetch_add(1, Ordering::SeqCst);
+                if number % EVERY_OF_KIND == EVERY_OF_KIND - 1 {
+                    fault.apply(&mut commit);
+                }
             }
             Some(PlantedFault::AnsweredEarly) => {
                 let receipt = self.inner.submit(lease, commit);
