@@ -1,9 +1,14 @@
 """Backups and continuous backups in a bucket of a service with the protocol of Amazon S3."""
 
+import http.client
 import json
 import random
+import shutil
+import threading
 import time
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 from conftest import container_of, ids_of
 from moto.server import ThreadedMotoServer
@@ -27,9 +32,9 @@ def reached(server) -> dict:
 
 
 def wait_for(server, has_come) -> None:
-    """Waits for a state of the continuous backup. The test has a limit of time."""
+    """Asks for the state of the continuous backup until it has come. The test has a limit of time."""
     while not has_come(reached(server)):
-        time.sleep(0.05)
+        pass
 
 
 def wait_for_second(server, second: int, bases: int = 0) -> None:
@@ -94,8 +99,8 @@ def test_each_second_of_a_continuous_backup_is_restored_and_a_killed_server_goes
 
     create(container, "before")
     between = int(time.time())
-    while int(time.time()) <= between:
-        time.sleep(0.01)
+    # The log has a whole second when it is over.
+    wait_for_second(server, between)
     create(container, "behind")
     wait_for_second(server, int(time.time()))
     server.kill()
@@ -154,6 +159,13 @@ def test_addresses_and_settings_that_cannot_be_used_are_named(place, tmp_path):
     foreign = place.run("backup", "create", place.address, "--data-dir", data)
     assert foreign.returncode == 2 and "report.csv" in foreign.stderr
     assert place.keys() == ["report.csv"]
+    # A line feed of a file with a secret, and settings that no address has.
+    place.succeed("backup", "create", f"{place.address}/below", "--data-dir", data)
+    key = place.variables["AWS_ACCESS_KEY_ID"] + "\n"
+    assert place.run("backup", "list", f"{place.address}/below", AWS_ACCESS_KEY_ID=key).returncode == 0
+    for endpoint in ("127.0.0.1:9000", "http://", "ftp://127.0.0.1"):
+        ended = place.run("backup", "list", place.address, AWS_ENDPOINT_URL=endpoint)
+        assert ended.returncode == 2 and "AWS_ENDPOINT_URL" in ended.stderr, ended.stderr
     # A service that does not answer.
     gone = place.run("backup", "list", place.address, AWS_ENDPOINT_URL="http://127.0.0.1:1")
     assert gone.returncode == 1 and place.address in gone.stderr
@@ -182,3 +194,54 @@ def test_a_service_that_is_gone_delays_the_log_and_no_request(place, tmp_path):
     server.stop()
     assert restored_ids(place, tmp_path, "latest", "--to", "latest") == ["a", "b"]
     service.stop()
+
+
+def test_a_copied_data_directory_does_not_take_the_lock_of_the_first(place, tmp_path):
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    place.start(tmp_path / "first.log", "--data-dir", one).stop()
+    shutil.copytree(one, two)
+    arguments = ["--continuous-backup", place.address, "--continuous-backup-interval", "1"]
+    server = place.start(tmp_path / "one.log", "--data-dir", one, *arguments)
+    wait_for_second(server, int(time.time()), bases=1)
+    copy = place.start(tmp_path / "two.log", "--data-dir", two, *arguments)
+    wait_for(copy, lambda state: "is being written by process" in state.get("failure", ""))
+    # The first one goes on.
+    wait_for_second(server, int(time.time()))
+    assert "failure" not in reached(server)
+    assert len({key.split("/")[0] for key in place.keys("log/") if "/" in key}) == 1
+    copy.kill()
+    server.stop()
+
+
+def test_a_service_that_ignores_conditions_is_refused(place, service, tmp_path):
+    class Unconditional(BaseHTTPRequestHandler):
+        def handle_any(self):
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            dropped = ("if-none-match", "if-match", "connection")
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
+            connection = http.client.HTTPConnection(urlsplit(service).netloc)
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("transfer-encoding", "content-length", "connection"):
+                    self.send_header(name, value)
+            self.send_header("content-length", str(len(content)))
+            self.send_header("connection", "close")
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_PUT = do_POST = do_DELETE = handle_any
+
+        def log_message(self, *_):
+            pass
+
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Unconditional)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    data = str(tmp_path / "data")
+    place.start(tmp_path / "server.log", "--data-dir", data).stop()
+    endpoint = f"http://127.0.0.1:{proxy.server_port}"
+    ended = place.run("backup", "create", place.address, "--data-dir", data, AWS_ENDPOINT_URL=endpoint)
+    proxy.shutdown()
+    assert ended.returncode == 1 and "it ignores the condition If-None-Match" in ended.stderr, ended.stderr

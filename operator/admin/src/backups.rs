@@ -4,7 +4,7 @@ use crate::call::{Answer, Call};
 use crate::jobs::{BEGAN, ENDED, Job, STATUS};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Schema, ValueType, optional, required};
-use orrery_backup::{CreateOptions, Progress, Summary, create, is_remote};
+use orrery_backup::{CreateOptions, Progress, Summary, check_address, create, is_remote};
 use orrery_engine::Engine;
 use orrery_model::world::World;
 use orrery_model::{Json, Object, object};
@@ -69,6 +69,7 @@ pub(crate) fn start(call: &Call) -> Result<Answer, Problem> {
                        or s3://BUCKET/PREFIX";
         return Err(Problem::bad_request(message));
     }
+    check_address(&target).map_err(|error| Problem::bad_request(format!("target: {error}")))?;
     if let Some(directory) = &call.components.data_dir
         && is_inside(&target, directory)
     {

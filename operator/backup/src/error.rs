@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use orrery_storage::StoreError;
 
+use crate::place::is_remote;
+
 /// A failure of a backup, of a check or of a restore.
 #[derive(Debug)]
 pub enum BackupError {
@@ -207,8 +209,11 @@ impl From<StoreError> for BackupError {
 }
 
 /// Returns the remedy for an error of the operating system.
-fn remedy(source: &io::Error) -> &'static str {
+fn remedy(path: &Path, source: &io::Error) -> &'static str {
     match source.kind() {
+        _ if is_remote(path) => {
+            "; check the address, the service, and AWS_ACCESS_KEY_ID and the other variables"
+        }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; free space there and repeat the command"
         }
@@ -233,7 +238,8 @@ impl fmt::Display for BackupError {
                 path,
                 source,
             } => {
-                let (path, remedy) = (path.display(), remedy(source));
+                let remedy = remedy(path, source);
+                let path = path.display();
                 write!(f, "cannot {doing} {path}: {source}{remedy}")
             }
             BackupError::InvalidName { name } => write!(
@@ -305,7 +311,7 @@ impl BackupError {
             BackupError::LockLost { path } => write!(
                 f,
                 "the lock {} was lost: another process has taken it, or it could not be renewed in \
-                 time; repeat the command",
+                 time",
                 path.display()
             ),
             BackupError::Address { path, detail } => {

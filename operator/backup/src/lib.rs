@@ -57,7 +57,7 @@ pub use log::{
     RestoredMoment, Round, VerifiedSpan, Window, create_base, limit_kept, restore_to, windows,
 };
 pub use manifest::{Manifest, ManifestFile};
-pub use place::is_remote;
+pub use place::{check_address, is_remote};
 pub use prune::{Pruned, Retention, prune};
 pub use restore::{Restored, UNFINISHED_FILE, restore};
 pub use source::{Listing, UnreadableBackup, list};

@@ -76,12 +76,11 @@ pub(crate) fn prune_where(
             pruned.kept.push(backup.id);
         }
     }
-    repository.check_held(&*lock)?;
     // From here on no manifest names the objects that are removed afterwards.
     for id in &pruned.removed {
+        lock.check()?;
         repository.remove_manifest(id)?;
     }
-    repository.check_held(&*lock)?;
-    (pruned.objects, pruned.bytes) = repository.remove_objects(&needed)?;
+    (pruned.objects, pruned.bytes) = repository.remove_objects(&needed, &*lock)?;
     Ok(pruned)
 }

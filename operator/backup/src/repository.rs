@@ -22,6 +22,8 @@ use crate::source::{Listing, UnreadableBackup};
 const LOCK_FILE: &str = "lock";
 const BACKUPS_FOLDER: &str = "backups";
 const MANIFEST_ENDING: &str = ".json";
+/// The most objects that are removed between two looks at the lock.
+const REMOVED_AT_ONCE: usize = 1_000;
 /// The folder that some file systems have in their root.
 const FILE_SYSTEM_FOLDER: &str = "lost+found";
 
@@ -77,16 +79,6 @@ impl Repository {
             self.place.remove_drafts(folder)?;
         }
         Ok(lock)
-    }
-
-    /// Fails if a lock is lost.
-    pub(crate) fn check_held(&self, lock: &dyn Lock) -> Result<(), BackupError> {
-        match lock.is_held() {
-            true => Ok(()),
-            false => Err(BackupError::LockLost {
-                path: self.place.path(LOCK_FILE),
-            }),
-        }
     }
 
     /// Returns the path of a content, for messages.
@@ -151,6 +143,7 @@ impl Repository {
     pub(crate) fn remove_objects(
         &self,
         needed: &BTreeSet<String>,
+        lock: &dyn Lock,
     ) -> Result<(u64, u64), BackupError> {
         let mut bytes = 0;
         let mut names = Vec::new();
@@ -162,7 +155,11 @@ impl Repository {
                 names.push(file.name);
             }
         }
-        self.place.remove(OBJECTS_FOLDER, &names)?;
+        // Another process may need these objects if it has the lock meanwhile.
+        for some in names.chunks(REMOVED_AT_ONCE) {
+            lock.check()?;
+            self.place.remove(OBJECTS_FOLDER, some)?;
+        }
         Ok((names.len() as u64, bytes))
     }
 }
@@ -288,6 +285,8 @@ impl Sink for RepositorySink {
         piece_bytes: usize,
         on_piece: OnPiece<'_>,
     ) -> Result<Stored, BackupError> {
+        // A long copy without the lock would be in vain.
+        self.lock.check()?;
         let place = &self.repository.place;
         let content = place.add_object(file, content, piece_bytes, on_piece)?;
         let is_new = !self.has_object(&content.sha256, content.bytes);
@@ -308,7 +307,7 @@ impl Sink for RepositorySink {
         // The names of the objects are durable before the manifest that needs them has its name,
         // and no other process has removed any.
         self.repository.place.sync_objects()?;
-        self.repository.check_held(&*self.lock)?;
+        self.lock.check()?;
         let name = manifest_name(&manifest.id);
         let text = manifest.to_text();
         self.repository.place.write(&name, text.as_bytes())

@@ -38,8 +38,8 @@ fn now_ms() -> u64 {
 /// Prepares the continuous backup that the configuration asks for.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a place that can never be used: a folder inside of the data directory, one
-/// of another store, one that is no folder of backups, an address that is none.
+/// [`Failure::Usage`] for a place that can never be used: a folder inside of the data directory,
+/// one of another store, one that is no folder of backups, an address that is none.
 pub(crate) fn open(
     config: &ServerConfig,
     context: &ServerContext,

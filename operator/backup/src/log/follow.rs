@@ -205,10 +205,7 @@ impl ContinuousBackup {
     /// When a journal cannot be read or the repository cannot be written.
     pub fn round(&mut self, store: &dyn Store, now_ms: u64) -> Result<Round, BackupError> {
         let log = log_of(store)?;
-        if self.is_lost() {
-            let path = self.spans.lock_path();
-            return Err(BackupError::LockLost { path });
-        }
+        self.lock.check()?;
         let mut round = Round {
             gap: self.gap.clone(),
             ..Round::default()

@@ -65,11 +65,6 @@ impl Spans {
         self.place.lock(LOCK_FILE, Some(&self.store_id))
     }
 
-    /// Returns the path of the lock, for messages.
-    pub(crate) fn lock_path(&self) -> PathBuf {
-        self.place.path(LOCK_FILE)
-    }
-
     /// Removes what interrupted writes left.
     ///
     /// # Errors

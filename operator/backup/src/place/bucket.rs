@@ -12,6 +12,7 @@
 //! Left out: the files of settings in a home folder, and services without conditional writes, which
 //! the lock needs.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -21,12 +22,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
+use hyper::Uri;
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path as Key;
-use object_store::{Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig};
-use tokio::time::timeout;
+use object_store::{
+    BackoffConfig, Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
+};
 
-use super::client::{Connector, PIECE_MAX, run};
+use super::client::{Connector, run};
 use super::lease::{Lease, TIMES, Times};
 use super::{Lock, Place, PlacedFile, Unopened, object_name};
 use crate::archive::is_archive;
@@ -37,10 +40,16 @@ use crate::sink::SourceFile;
 /// The bytes of a part of a large content. The service takes 10,000 parts, of 5 MiB at least.
 const PART_BYTES: u64 = 8 << 20;
 const PARTS_MAX: u64 = 10_000;
-/// The variables with the address of a service, the first of which counts.
+/// The beginning of the names of the variables with settings.
+const VARIABLE_PREFIX: &str = "AWS_";
+/// The variables with the address of a service. The first one that is set counts.
 const ENDPOINT_VARIABLES: &[&str] = &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+/// The most characters of the answer of a service in a message.
+const WORDS_MAX: usize = 600;
 /// The time for the repetitions of a request.
-const RETRIES_MAX: Duration = Duration::from_secs(30);
+const RETRIES_MAX: Duration = Duration::from_secs(20);
+/// The longest pause between two of them.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A prefix of a bucket.
 #[derive(Debug)]
@@ -75,29 +84,48 @@ impl Bucket {
                           name a prefix of the bucket";
             return Err(refused(detail.to_owned()));
         }
-        Key::parse(prefix).map_err(|error| refused(error.to_string()))?;
-        // The first variable that is set counts, as in the tools of the service.
-        let endpoint = ENDPOINT_VARIABLES
-            .iter()
-            .find_map(|name| std::env::var(name).ok());
-        let is_plain = endpoint.is_some_and(|address| address.starts_with("http://"));
-        let mut builder = AmazonS3Builder::from_env()
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        if !bucket.bytes().all(is_name) {
+            return Err(refused(format!("'{bucket}' is no name of a bucket")));
+        }
+        let key = Key::parse(prefix).map_err(|error| refused(error.to_string()))?;
+        // The library would write such a prefix in another way than other tools do.
+        if Key::from(prefix) != key || key.as_ref() != prefix {
+            let detail = "a prefix has no slash at its beginning, and none of the characters that \
+                          are written as %XX";
+            return Err(refused(detail.to_owned()));
+        }
+        let mut builder = AmazonS3Builder::new();
+        for (name, value) in settings().map_err(&refused)? {
+            // The library knows more variables than it needs here, and others are of other tools.
+            if let Ok(key) = name.to_ascii_lowercase().parse() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        if let Some(endpoint) = endpoint().map_err(&refused)? {
+            // A person has named an address without TLS.
+            let is_plain = endpoint.starts_with("http://");
+            builder = builder.with_endpoint(endpoint).with_allow_http(is_plain);
+        }
+        let builder = builder
             .with_bucket_name(bucket)
             .with_http_connector(Connector)
             .with_retry(RetryConfig {
+                // The time is the limit.
+                max_retries: usize::MAX,
                 retry_timeout: RETRIES_MAX,
-                ..RetryConfig::default()
+                backoff: BackoffConfig {
+                    max_backoff: PAUSE_MAX,
+                    ..BackoffConfig::default()
+                },
             });
-        if is_plain {
-            // A person has named an address without TLS.
-            builder = builder.with_allow_http(true);
-        }
         let store = builder
             .build()
             .map_err(|error| refused(error.to_string()))?;
         Ok(Bucket::new(path, prefix, Arc::new(store), TIMES))
     }
 
+    /// Returns the place of a prefix in a store.
     pub(super) fn new(
         path: &Path,
         prefix: &str,
@@ -200,6 +228,62 @@ impl Bucket {
     }
 }
 
+/// Returns the variables with settings, but those with the address of the service. One without a
+/// value counts as unset, as in the tools of the service.
+fn settings() -> Result<Vec<(String, String)>, String> {
+    let mut settings = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let Some(name) = name
+            .to_str()
+            .filter(|name| name.starts_with(VARIABLE_PREFIX))
+        else {
+            continue;
+        };
+        let value = text_of_variable(name, &value)?;
+        if !value.is_empty() && !ENDPOINT_VARIABLES.contains(&name) {
+            settings.push((name.to_owned(), value));
+        }
+    }
+    settings.sort_unstable();
+    Ok(settings)
+}
+
+/// Returns the address of the service; `None` for that of Amazon.
+fn endpoint() -> Result<Option<String>, String> {
+    for name in ENDPOINT_VARIABLES {
+        let value = std::env::var_os(name).unwrap_or_default();
+        let value = text_of_variable(name, &value)?;
+        if value.is_empty() {
+            continue;
+        }
+        let Some((scheme, rest)) = value.split_once("://") else {
+            return Err(format!("{name} begins with http:// or https://"));
+        };
+        let scheme = scheme.to_ascii_lowercase();
+        let address = format!("{scheme}://{rest}");
+        let is_address = address.parse::<Uri>().is_ok_and(|uri| uri.host().is_some());
+        if !is_address || !["http", "https"].contains(&scheme.as_str()) {
+            return Err(format!(
+                "{name} is no address of a service, such as https://s3.example.com"
+            ));
+        }
+        return Ok(Some(address));
+    }
+    Ok(None)
+}
+
+/// Returns the value of a variable, which goes into headers and addresses. A line feed at its end
+/// is that of a file with a secret.
+fn text_of_variable(name: &str, value: &OsStr) -> Result<String, String> {
+    let text = value
+        .to_str()
+        .map(|text| text.trim_end_matches(['\r', '\n']));
+    match text {
+        Some(text) if !text.contains(|char: char| char.is_control()) => Ok(text.to_owned()),
+        _ => Err(format!("{name} has characters that no setting has")),
+    }
+}
+
 /// Reads the next bytes of a content, up to a number.
 fn read_part(content: &mut dyn Read, part_bytes: u64, piece_bytes: usize) -> io::Result<Vec<u8>> {
     let mut part = Vec::new();
@@ -267,7 +351,7 @@ impl Place for Bucket {
     fn path(&self, name: &str) -> PathBuf {
         match name {
             "" => self.address.clone(),
-            name => self.address.join(name),
+            name => PathBuf::from(format!("{}/{name}", self.address.display())),
         }
     }
 
@@ -278,7 +362,10 @@ impl Place for Bucket {
         };
         let found = self.request("list", "", list)?;
         let mut names: Vec<String> = Vec::new();
-        for object in &found.objects {
+        let own = self.key("");
+        // Some tools make an object of the prefix itself, as a folder.
+        let objects = found.objects.iter().filter(|object| object.location != own);
+        for object in objects {
             names.extend(object.location.filename().map(str::to_owned));
         }
         for folder in &found.common_prefixes {
@@ -415,14 +502,13 @@ impl Read for Content {
                 return Ok(0);
             };
             let next = run(async move {
-                let next = timeout(PIECE_MAX, stream.next()).await;
+                let next = stream.next().await;
                 (stream, next)
             });
             let (stream, next) = next?;
             match next {
-                Ok(Some(piece)) => self.piece = piece.map_err(io_error)?,
-                Ok(None) => return Ok(0),
-                Err(_) => return Err(ErrorKind::TimedOut.into()),
+                Some(piece) => self.piece = piece.map_err(io_error)?,
+                None => return Ok(0),
             }
             self.stream = Some(stream);
         }
@@ -442,5 +528,53 @@ pub(super) fn io_error(error: Error) -> io::Error {
         }
         _ => ErrorKind::Other,
     };
-    io::Error::new(kind, error)
+    io::Error::new(kind, short(&error.to_string()))
+}
+
+/// Returns the words for the answer of a service, in one line: of its XML, the code and the message
+/// alone. The rest may repeat headers of the request, with credentials.
+fn short(text: &str) -> String {
+    let (before, xml) = match text.find('<') {
+        Some(place) => text.split_at(place),
+        None => (text, ""),
+    };
+    let element = |name: &str| {
+        let behind = xml.split_once(&format!("<{name}>"))?.1;
+        Some(behind.split_once('<')?.0)
+    };
+    let mut words = vec![before.trim_end_matches([' ', ':'])];
+    words.extend(["Code", "Message"].into_iter().filter_map(element));
+    let words: String = words
+        .join(": ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    words.chars().take(WORDS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_a_service_is_one_line_without_the_request() {
+        let text = "Error performing PUT http://a/b in 1s - Server returned non-2xx status code: \
+                    403 Forbidden: <?xml version=\"1.0\"?>\n<Error><Code>SignatureDoesNotMatch\
+                    </Code><Message>The key\nis another.</Message><CanonicalRequest>PUT\n\
+                    x-amz-security-token:SECRET</CanonicalRequest></Error>";
+        assert_eq!(
+            short(text),
+            "Error performing PUT http://a/b in 1s - Server returned non-2xx status code: 403 \
+             Forbidden: SignatureDoesNotMatch: The key is another."
+        );
+        assert_eq!(short("no XML"), "no XML");
+        assert_eq!(short(&"x".repeat(9_999)).len(), WORDS_MAX);
+    }
+
+    #[test]
+    fn a_value_of_a_file_loses_its_line_feed_and_other_control_characters_are_refused() {
+        let text = |value: &str| text_of_variable("AWS_REGION", OsStr::new(value));
+        assert_eq!(text("eu-central-1\n").unwrap(), "eu-central-1");
+        assert!(text("a\nb").unwrap_err().contains("AWS_REGION"));
+    }
 }

@@ -6,35 +6,39 @@
 use std::error::Error;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::{OnceLock, mpsc};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
 use hyper_util::rt::TokioExecutor;
-use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
+use object_store::{ClientConfigKey, ClientOptions};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 /// The time for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// The time from the beginning of a request, with its body, to the head of the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The time for the next piece of the body of an answer.
-pub(super) const PIECE_MAX: Duration = Duration::from_secs(30);
+const PIECE_MAX: Duration = Duration::from_secs(30);
 
 /// Makes clients for the library.
 #[derive(Debug)]
 pub(super) struct Connector;
 
 impl HttpConnector for Connector {
-    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let failed = |error: io::Error| object_store::Error::Generic {
             store: "S3",
             source: error.into(),
@@ -46,8 +50,14 @@ impl HttpConnector for Connector {
         let tls = HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
             .map_err(failed)?;
-        // The library refuses addresses without TLS unless they are allowed.
-        let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
+        // An address without TLS is one that a person has named, or that of the credentials of a
+        // machine.
+        let allows_http = options.get_config_value(&ClientConfigKey::AllowHttp);
+        let tls = match allows_http.as_deref() {
+            Some("true") => tls.https_or_http(),
+            _ => tls.https_only(),
+        };
+        let connector = tls.enable_http1().wrap_connector(tcp);
         let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
         Ok(HttpClient::new(Client(client)))
     }
@@ -64,10 +74,42 @@ impl HttpService for Client {
             return Err(HttpError::new(HttpErrorKind::Timeout, late));
         };
         let (head, body) = answer.map_err(failed)?.into_parts();
-        let body = http_body_util::BodyExt::map_err(body, |error| {
-            HttpError::new(HttpErrorKind::Interrupted, error)
-        });
+        let body = TimedBody {
+            body,
+            limit: Box::pin(sleep(PIECE_MAX)),
+        };
         Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
+    }
+}
+
+/// The body of an answer, which fails if its next piece takes long.
+struct TimedBody {
+    body: Incoming,
+    /// Ends when the next piece is late.
+    limit: Pin<Box<Sleep>>,
+}
+
+impl Body for TimedBody {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(frame) => {
+                self.limit.as_mut().reset(Instant::now() + PIECE_MAX);
+                let failed = |error| HttpError::new(HttpErrorKind::Interrupted, error);
+                Poll::Ready(frame.map(|frame| frame.map_err(failed)))
+            }
+            Poll::Pending => {
+                ready!(self.limit.as_mut().poll(context));
+                let late = io::Error::from(io::ErrorKind::TimedOut);
+                let late = HttpError::new(HttpErrorKind::Timeout, late);
+                Poll::Ready(Some(Err(late)))
+            }
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::bucket::Bucket;
 use super::folder::Folder;
 use super::lease::Times;
-use super::{Place, object_name, place_at};
+use super::{Place, is_remote, object_name, place_at};
 use crate::error::BackupError;
 use crate::files::sha256;
 use crate::sink::SourceFile;
@@ -37,7 +37,7 @@ fn bucket(store: &Arc<InMemory>, prefix: &str, times: Times) -> Bucket {
 fn for_each_place(test: impl Fn(&dyn Place, &Path)) {
     let dir = TempDir::new().unwrap();
     test(&Folder::new(&dir.path().join("place")), dir.path());
-    for prefix in ["", "backups/of the shop"] {
+    for prefix in ["", "backups/of_the-shop"] {
         test(&bucket(&Arc::default(), prefix, LONG), dir.path());
     }
 }
@@ -221,18 +221,35 @@ fn a_lock_has_one_holder_and_ends_when_it_is_dropped() {
 fn a_lock_in_a_bucket_that_was_left_behind_is_taken_over() {
     let store = Arc::default();
     let left = bucket(&store, "", LONG);
-    left.write(
-        "lock",
-        br#"{"process":17,"host":"a","holder":"one","token":"1","renewals":8}"#,
-    )
-    .unwrap();
-    // The same holder takes it at once, another one when it has not changed for long.
-    assert!(left.lock("lock", Some("one")).unwrap().is_held());
-    left.write("lock", b"no JSON").unwrap();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let of_process = |process: u32, host: &str| {
+        let text = format!(
+            r#"{{"process":{process},"host":"{}","holder":"one","token":"1"}}"#,
+            host.trim()
+        );
+        left.write("lock", text.as_bytes()).unwrap();
+    };
+    // The same holder takes at once the lock of a process of this machine that has ended, or that
+    // had the id of this process.
+    if !host.is_empty() {
+        for process in [u32::MAX, std::process::id()] {
+            of_process(process, &host);
+            assert!(left.lock("lock", Some("one")).unwrap().is_held());
+        }
+    }
+    // Another one takes it when it has not changed for long.
     let short = Times {
         expiry: Duration::from_millis(20),
         ..LONG
     };
+    let other = bucket(&store, "", short);
+    for host in [&*host, "another"] {
+        of_process(u32::MAX, host);
+        assert!(other.lock("lock", Some("two")).unwrap().is_held());
+    }
+    of_process(u32::MAX, "another");
+    assert!(other.lock("lock", Some("one")).unwrap().is_held());
+    left.write("lock", b"no JSON").unwrap();
     assert!(
         bucket(&store, "", short)
             .lock("lock", Some("two"))
@@ -267,6 +284,29 @@ fn the_holder_of_a_lock_in_a_bucket_knows_when_it_is_lost() {
 }
 
 #[test]
+fn a_renewal_whose_answer_was_lost_costs_no_lock() {
+    let store = Arc::default();
+    let quick = Times {
+        renewal: Duration::from_millis(200),
+        ..LONG
+    };
+    let place = bucket(&store, "", quick);
+    let lock = place.lock("lock", None).unwrap();
+    // The object is the holder's own, in a version that the holder was not told of.
+    let written = place.read("lock").unwrap().unwrap();
+    place.write("lock", &written).unwrap();
+    let is_renewed = |text: &Vec<u8>| String::from_utf8_lossy(text).contains(r#""renewals":2"#);
+    wait_for(
+        "a renewal",
+        || place.read("lock").unwrap().unwrap(),
+        is_renewed,
+    );
+    assert!(lock.is_held());
+    drop(lock);
+    assert_eq!(place.read("lock").unwrap(), None);
+}
+
+#[test]
 fn addresses_that_name_no_place_in_a_bucket_are_refused() {
     for (address, part) in [
         ("s3://", "s3://BUCKET/PREFIX"),
@@ -275,12 +315,18 @@ fn addresses_that_name_no_place_in_a_bucket_are_refused() {
         ("s3://shop/../b", "Path"),
         ("s3://shop/a.tar.zst", "name a prefix of the bucket"),
         ("gs://shop/a", "s3://BUCKET/PREFIX"),
+        ("s3://my shop/a", "no name of a bucket"),
+        ("s3://shop//a", "no slash at its beginning"),
+        ("s3://shop/a%20b", "no slash at its beginning"),
     ] {
         let error = place_at(Path::new(address)).unwrap_err().to_string();
         assert!(
             error.starts_with(address) && error.contains(part),
             "{error}"
         );
+    }
+    for local in ["/a://b", "C://a", "a/b", "://"] {
+        assert!(!is_remote(Path::new(local)), "{local}");
     }
     assert_eq!(
         place_at(Path::new("/a/b")).unwrap().path("c"),

@@ -130,6 +130,9 @@ impl Place for Folder {
     }
 
     fn remove(&self, folder: &str, names: &[String]) -> Result<(), BackupError> {
+        if names.is_empty() {
+            return Ok(());
+        }
         let root = self.path(folder);
         let mut folders = BTreeSet::from([root.clone()]);
         for name in names {
@@ -181,8 +184,17 @@ struct FolderLock {
 }
 
 impl Lock for FolderLock {
-    fn is_held(&self) -> bool {
-        self.lock.is_at(&self.path).unwrap_or(false)
+    fn check(&self) -> Result<(), BackupError> {
+        let found = self
+            .path
+            .metadata()
+            .and_then(|_| self.lock.is_at(&self.path));
+        match found.map_err(BackupError::io("find the lock", &self.path))? {
+            true => Ok(()),
+            false => Err(BackupError::LockLost {
+                path: self.path.clone(),
+            }),
+        }
     }
 }
 
@@ -218,15 +230,19 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<PlacedFile>) -> Result<(
             continue;
         };
         let path = entry.path();
+        let kind = entry.file_type().map_err(BackupError::io("read", &path))?;
+        if kind.is_dir() {
+            collect(&path, &format!("{prefix}{name}/"), files)?;
+            continue;
+        }
         let metadata = match path.metadata() {
             Ok(metadata) => metadata,
             // Removed meanwhile, or a link to nothing.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(BackupError::io("read", &path)(error)),
         };
-        if metadata.is_dir() {
-            collect(&path, &format!("{prefix}{name}/"), files)?;
-        } else {
+        // A link may lead to a folder, whose files are not ours.
+        if metadata.is_file() {
             files.push(PlacedFile {
                 name: format!("{prefix}{name}"),
                 bytes: metadata.len(),

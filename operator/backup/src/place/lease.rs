@@ -4,10 +4,13 @@
 //! {"process":17,"host":"a","holder":"…","token":"9f0c…","renewals":3}
 //! ```
 //!
-//! Each writing names the version that it replaces, so one of two writers fails. A process that
-//! wants the lock watches the object: one that changes has a holder; one that stays as it is for
-//! [`Times::expiry`] was left by a process that is gone, and is replaced. No clock of another machine
-//! counts.
+//! Each writing names the version that it replaces, so one of two writers fails; a service that
+//! ignores these conditions is refused. A process that wants the lock watches the object: one that
+//! changes has a holder; one that stays as it is for [`Times::expiry`] was left by a process that
+//! is gone, and is replaced. No clock of another machine counts. The lock of a process of this
+//! machine that has ended is replaced at once by the same holder.
+//!
+//! The answer to a writing may be lost. The token tells whether the object is one's own.
 //!
 //! Promised: the lock of a process that cannot renew it ends on its side, [`Lock::is_held`], before
 //! another process can take it, as long as both clocks run.
@@ -16,7 +19,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -64,6 +67,8 @@ const RELEASE_MAX: Duration = Duration::from_secs(5);
 pub(super) struct Lease {
     held: Arc<Mutex<Held>>,
     place: LockObject,
+    /// The address, for messages.
+    path: PathBuf,
     renewals: JoinHandle<()>,
 }
 
@@ -74,6 +79,22 @@ struct Held {
     /// The beginning of the last successful writing.
     since: Instant,
     is_lost: bool,
+}
+
+impl Held {
+    fn new(version: UpdateVersion, since: Instant) -> Held {
+        Held {
+            version,
+            since,
+            is_lost: false,
+        }
+    }
+}
+
+/// The end of a renewal that is to be tried again.
+enum End {
+    /// The lock was not written, as far as is known.
+    Unclear,
 }
 
 /// The object of a lock and its content.
@@ -90,6 +111,9 @@ struct LockObject {
 struct Found {
     version: UpdateVersion,
     holder: Option<String>,
+    token: Option<String>,
+    /// True if its process was one of this machine and has ended.
+    has_ended: bool,
     /// The words for a message.
     described: Option<String>,
 }
@@ -116,11 +140,10 @@ impl Lease {
         };
         let taker = place.clone();
         let taken = run(async move { taker.take().await });
-        let failed = BackupError::io("lock", &path);
+        let failed = |error| BackupError::io("lock", &path)(error);
         let held = match taken.and_then(|taken| taken.map_err(io_error)) {
             Ok(Taken::Held(held)) => Arc::new(Mutex::new(held)),
             Ok(Taken::Refused(holder)) => {
-                drop(failed);
                 let path = path.parent().unwrap_or(&path).to_owned();
                 return Err(BackupError::Locked { path, holder });
             }
@@ -134,15 +157,21 @@ impl Lease {
         Ok(Lease {
             held,
             place,
+            path,
             renewals,
         })
     }
 }
 
 impl Lock for Lease {
-    fn is_held(&self) -> bool {
+    fn check(&self) -> Result<(), BackupError> {
         let held = lock(&self.held);
-        !held.is_lost && held.since.elapsed() < self.place.times.trust
+        match !held.is_lost && held.since.elapsed() < self.place.times.trust {
+            true => Ok(()),
+            false => Err(BackupError::LockLost {
+                path: self.path.clone(),
+            }),
+        }
     }
 }
 
@@ -169,16 +198,25 @@ impl LockObject {
     async fn take(self) -> object_store::Result<Taken> {
         // The lock that is being watched, and since when it has not changed.
         let mut watched: Option<(UpdateVersion, Instant)> = None;
+        let mut is_free = true;
         loop {
-            match self.write(PutMode::Create, 0).await {
-                Ok(held) => return Ok(Taken::Held(held)),
-                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
-                Err(error) => return Err(error),
+            if is_free {
+                match self.write(PutMode::Create, 0).await {
+                    Ok(held) => return self.checked(held).await.map(Taken::Held),
+                    Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
+            let began = Instant::now();
             let Some(found) = self.look().await? else {
+                is_free = true;
                 continue;
             };
-            let is_own = self.holder.is_some() && found.holder == self.holder;
+            is_free = false;
+            if found.token.as_deref() == Some(&*self.token()) {
+                // The answer to the writing above was lost.
+                return Ok(Taken::Held(Held::new(found.version, began)));
+            }
             let is_left = match &watched {
                 Some((version, since)) if *version == found.version => {
                     since.elapsed() >= self.times.expiry
@@ -187,17 +225,34 @@ impl LockObject {
                 Some(_) => return Ok(Taken::Refused(found.described)),
                 None => {
                     watched = Some((found.version.clone(), Instant::now()));
-                    false
+                    self.holder.is_some() && found.holder == self.holder && found.has_ended
                 }
             };
-            if is_own || is_left {
-                match self.write(PutMode::Update(found.version), 0).await {
-                    Ok(held) => return Ok(Taken::Held(held)),
-                    Err(Error::Precondition { .. } | Error::NotFound { .. }) => continue,
-                    Err(error) => return Err(error),
-                }
+            if !is_left {
+                sleep(self.times.look).await;
+                continue;
             }
-            sleep(self.times.look).await;
+            match self.write(PutMode::Update(found.version), 0).await {
+                Ok(held) => return Ok(Taken::Held(held)),
+                // The next look tells who has it.
+                Err(Error::Precondition { .. } | Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Fails if the service lets a second process create a lock that exists.
+    async fn checked(&self, held: Held) -> object_store::Result<Held> {
+        match self.write(PutMode::Create, 0).await {
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(held),
+            Err(error) => Err(error),
+            Ok(_) => {
+                let reason = "it ignores the condition If-None-Match of a write, which the lock \
+                              needs";
+                Err(Error::NotSupported {
+                    source: reason.into(),
+                })
+            }
         }
     }
 
@@ -207,16 +262,41 @@ impl LockObject {
         loop {
             sleep(self.times.renewal).await;
             renewals += 1;
-            let version = lock(&held).version.clone();
-            match self.write(PutMode::Update(version), renewals).await {
-                Ok(renewed) => *lock(&held) = renewed,
-                // Another process has written or removed the lock.
-                Err(Error::Precondition { .. } | Error::NotFound { .. }) => {
-                    lock(&held).is_lost = true;
-                    return;
+            // A request that hangs must not cost the lock: another one is sent in time.
+            while let Err(End::Unclear) = self.renew_once(&held, renewals).await {
+                sleep(self.times.look).await;
+            }
+            if lock(&held).is_lost {
+                return;
+            }
+        }
+    }
+
+    async fn renew_once(&self, held: &Mutex<Held>, renewals: u64) -> Result<(), End> {
+        let began = Instant::now();
+        let version = lock(held).version.clone();
+        let limit = self.times.renewal / 2;
+        let written = timeout(limit, self.write(PutMode::Update(version), renewals)).await;
+        if let Ok(Ok(renewed)) = written {
+            *lock(held) = renewed;
+            return Ok(());
+        }
+        // The writing may have taken place.
+        let Ok(Ok(found)) = timeout(limit, self.look()).await else {
+            return Err(End::Unclear);
+        };
+        match found {
+            Some(found) if found.token.as_deref() == Some(&*self.token()) => {
+                let is_written = lock(held).version != found.version;
+                *lock(held) = Held::new(found.version, began);
+                match is_written {
+                    true => Ok(()),
+                    false => Err(End::Unclear),
                 }
-                // The service may answer again before the lock ends.
-                Err(_) => {}
+            }
+            _ => {
+                lock(held).is_lost = true;
+                Ok(())
             }
         }
     }
@@ -228,11 +308,7 @@ impl LockObject {
             .store
             .put_opts(&self.key, PutPayload::from(text), mode.into());
         let PutResult { e_tag, version, .. } = put.await?;
-        Ok(Held {
-            version: UpdateVersion { e_tag, version },
-            since,
-            is_lost: false,
-        })
+        Ok(Held::new(UpdateVersion { e_tag, version }, since))
     }
 
     /// Reads the lock; `None` if there is none.
@@ -253,6 +329,7 @@ impl LockObject {
         };
         let process = members.get("process").and_then(u64_of);
         let host = text_of(&members, "host");
+        let has_ended = host.is_some() && host == host_name() && process.is_some_and(has_ended);
         let described = process.map(|process| match host {
             Some(host) => format!("process {process} of {host}"),
             None => format!("process {process}"),
@@ -260,6 +337,8 @@ impl LockObject {
         Ok(Some(Found {
             version,
             holder: text_of(&members, "holder"),
+            token: text_of(&members, "token"),
+            has_ended,
             described,
         }))
     }
@@ -272,6 +351,10 @@ impl LockObject {
         }
     }
 
+    fn token(&self) -> String {
+        format!("{:016x}", self.token)
+    }
+
     fn text(&self, renewals: u64) -> String {
         let mut members = Object::new();
         members.set("process", number(u64::from(std::process::id())));
@@ -281,10 +364,18 @@ impl LockObject {
         if let Some(holder) = &self.holder {
             members.set("holder", holder.as_str());
         }
-        members.set("token", format!("{:016x}", self.token));
+        members.set("token", self.token());
         members.set("renewals", number(renewals));
         Json::Object(members).to_text()
     }
+}
+
+/// Returns true if no process of this machine has an id, as far as the system tells. A lock with
+/// the id of this process was left by an earlier one, as the first process of a container is.
+fn has_ended(process: u64) -> bool {
+    let processes = Path::new("/proc");
+    let is_own = process == u64::from(std::process::id());
+    is_own || (processes.join("self").exists() && !processes.join(process.to_string()).exists())
 }
 
 /// Returns the name of this machine, where the system tells it in a file.

@@ -78,7 +78,7 @@ pub(crate) trait Place: fmt::Debug + Send + Sync {
     /// Makes the objects durable that were added.
     fn sync_objects(&self) -> Result<(), BackupError>;
 
-    /// Removes files of a folder, durably.
+    /// Removes files of a folder, durably; nothing is done without names.
     fn remove(&self, folder: &str, names: &[String]) -> Result<(), BackupError>;
 
     /// Removes a folder with its files.
@@ -98,8 +98,16 @@ pub(crate) trait Place: fmt::Debug + Send + Sync {
 
 /// A lock, held until it is dropped or lost.
 pub(crate) trait Lock: fmt::Debug + Send + Sync {
-    /// Returns false if the lock was lost: its file is another one, or was not renewed in time.
-    fn is_held(&self) -> bool;
+    /// Fails if the lock was lost: its file is another one, or was not renewed in time.
+    ///
+    /// # Errors
+    /// [`BackupError::LockLost`], or the reason why the file cannot be found.
+    fn check(&self) -> Result<(), BackupError>;
+
+    /// Returns true if the lock is held, as far as is known.
+    fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
 }
 
 /// Returns the place at a path: a folder, or `s3://BUCKET/PREFIX`.
@@ -121,7 +129,20 @@ pub(crate) fn place_at(path: &Path) -> Result<Arc<dyn Place>, BackupError> {
 /// Returns true if a path is an address with a scheme, as that of a bucket is, and no path of this
 /// machine.
 pub fn is_remote(path: &Path) -> bool {
-    path.to_str().is_some_and(|text| text.contains("://"))
+    let text = path.to_str().unwrap_or_default();
+    // One letter is a drive of Windows.
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// Refuses an address that names no place, and settings of its service that cannot be used. The
+/// service is not asked.
+///
+/// # Errors
+/// [`BackupError::Address`].
+pub fn check_address(path: &Path) -> Result<(), BackupError> {
+    place_at(path).map(drop)
 }
 
 /// Returns the name of a content.

@@ -112,8 +112,8 @@ pub(crate) enum BackupAction {
 /// Arguments of `orrery backup create`.
 #[derive(Debug, Args)]
 pub(crate) struct CreateArguments {
-    /// Folder for backups, which is created if it is missing, s3://BUCKET/PREFIX, or a new file that
-    /// ends with .tar.zst
+    /// Folder for backups, which is created if it is missing, s3://BUCKET/PREFIX, or a new file
+    /// that ends with .tar.zst
     #[arg(value_name = "TARGET")]
     pub(crate) target: PathBuf,
     /// Ask the server at the endpoint of the management API, whatever the data directory is;
