@@ -91,10 +91,13 @@ impl Held {
     }
 }
 
-/// The end of a renewal that is to be tried again.
-enum End {
-    /// The lock was not written, as far as is known.
+/// The end of an attempt to write a lock again.
+enum Renewal {
+    Written,
+    /// The writing has failed, or its answer was lost.
     Unclear,
+    /// Another process has written or removed the lock.
+    Lost,
 }
 
 /// The object of a lock and its content.
@@ -199,23 +202,24 @@ impl LockObject {
         // The lock that is being watched, and since when it has not changed.
         let mut watched: Option<(UpdateVersion, Instant)> = None;
         let mut is_free = true;
+        let mut written = Instant::now();
         loop {
             if is_free {
+                written = Instant::now();
                 match self.write(PutMode::Create, 0).await {
                     Ok(held) => return self.checked(held).await.map(Taken::Held),
                     Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
-            let began = Instant::now();
             let Some(found) = self.look().await? else {
                 is_free = true;
                 continue;
             };
             is_free = false;
             if found.token.as_deref() == Some(&*self.token()) {
-                // The answer to the writing above was lost.
-                return Ok(Taken::Held(Held::new(found.version, began)));
+                // The answer to the last writing was lost.
+                return Ok(Taken::Held(Held::new(found.version, written)));
             }
             let is_left = match &watched {
                 Some((version, since)) if *version == found.version => {
@@ -232,6 +236,7 @@ impl LockObject {
                 sleep(self.times.look).await;
                 continue;
             }
+            written = Instant::now();
             match self.write(PutMode::Update(found.version), 0).await {
                 Ok(held) => return Ok(Taken::Held(held)),
                 // The next look tells who has it.
@@ -263,41 +268,38 @@ impl LockObject {
             sleep(self.times.renewal).await;
             renewals += 1;
             // A request that hangs must not cost the lock: another one is sent in time.
-            while let Err(End::Unclear) = self.renew_once(&held, renewals).await {
-                sleep(self.times.look).await;
-            }
-            if lock(&held).is_lost {
-                return;
+            loop {
+                match self.renew_once(&held, renewals).await {
+                    Renewal::Written => break,
+                    Renewal::Unclear => sleep(self.times.look).await,
+                    Renewal::Lost => {
+                        lock(&held).is_lost = true;
+                        return;
+                    }
+                }
             }
         }
     }
 
-    async fn renew_once(&self, held: &Mutex<Held>, renewals: u64) -> Result<(), End> {
-        let began = Instant::now();
+    async fn renew_once(&self, held: &Mutex<Held>, renewals: u64) -> Renewal {
         let version = lock(held).version.clone();
         let limit = self.times.renewal / 2;
         let written = timeout(limit, self.write(PutMode::Update(version), renewals)).await;
         if let Ok(Ok(renewed)) = written {
             *lock(held) = renewed;
-            return Ok(());
+            return Renewal::Written;
         }
-        // The writing may have taken place.
         let Ok(Ok(found)) = timeout(limit, self.look()).await else {
-            return Err(End::Unclear);
+            return Renewal::Unclear;
         };
         match found {
+            // The writing may have taken place: the next one replaces this version. The time of the
+            // last one that is known to have succeeded stays.
             Some(found) if found.token.as_deref() == Some(&*self.token()) => {
-                let is_written = lock(held).version != found.version;
-                *lock(held) = Held::new(found.version, began);
-                match is_written {
-                    true => Ok(()),
-                    false => Err(End::Unclear),
-                }
+                lock(held).version = found.version;
+                Renewal::Unclear
             }
-            _ => {
-                lock(held).is_lost = true;
-                Ok(())
-            }
+            _ => Renewal::Lost,
         }
     }
 
