@@ -184,9 +184,9 @@ impl Drop for Lease {
         if !self.is_held() {
             return;
         }
-        let (place, version) = (self.place.clone(), lock(&self.held).version.clone());
+        let place = self.place.clone();
         // A lock that stays is taken over after its time.
-        let _ = run(async move { timeout(RELEASE_MAX, place.release(version)).await });
+        let _ = run(async move { timeout(RELEASE_MAX, place.release()).await });
     }
 }
 
@@ -345,10 +345,12 @@ impl LockObject {
         }))
     }
 
-    /// Removes the lock if it is still the one that was written.
-    async fn release(&self, version: UpdateVersion) -> object_store::Result<()> {
+    /// Removes the lock if it is one's own.
+    async fn release(&self) -> object_store::Result<()> {
         match self.look().await? {
-            Some(found) if found.version == version => self.store.delete(&self.key).await,
+            Some(found) if found.token.as_deref() == Some(&*self.token()) => {
+                self.store.delete(&self.key).await
+            }
             _ => Ok(()),
         }
     }
