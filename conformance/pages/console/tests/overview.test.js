@@ -9,6 +9,8 @@ import { assertAccessible, looksRight, owner, person } from "../world.js";
 
 /** Within this time a load that has begun is named. */
 const NAMED_MS_MAX = 10_000;
+/** Within this time the page has shown the share that the server tells. */
+const AGREED_MS_MAX = 60_000;
 /** The requests that prepare a container with one partition: a database, a container, 40 items and 20 more. */
 const OWN_REQUESTS = 62;
 
@@ -61,11 +63,17 @@ test("the key of a prepared load is named within ten seconds, with its share, it
   t.diagnostic(`named ${Date.now() - load.begun} ms after the load began`);
   assert.ok(Date.now() - load.begun <= NAMED_MS_MAX, "the key is named within ten seconds of the load's begin");
 
-  // The share is that of the server's own counts, whose window moves while the page is read.
-  const [, share] = /has (\d+) % of the traffic/.exec(await advice.innerText());
-  const { body } = await me.manage("GET", `${pathOf(database, "posts")}/top-keys?window=now`);
-  assert.equal(body.keys[0].key, '["p-1"]');
-  assert.ok(Math.abs(Number(share) - (body.keys[0].amount / body.total) * 100) <= 15, `${share} % and ${JSON.stringify(body.keys[0])}`);
+  // The share is that of the server's own counts, whose window moves: page and server are read until both tell of one
+  // moment.
+  const end = Date.now() + AGREED_MS_MAX;
+  let [share, counted] = [0, 100];
+  while (Math.abs(share - counted) > 15 && Date.now() < end) {
+    share = Number(/has (\d+) % of the traffic/.exec(await advice.innerText())[1]);
+    const { body } = await me.manage("GET", `${pathOf(database, "posts")}/top-keys?window=now`);
+    assert.equal(body.keys[0].key, '["p-1"]');
+    counted = (body.keys[0].amount / body.total) * 100;
+  }
+  assert.ok(Math.abs(share - counted) <= 15, `${share} % on the page and ${counted} % on the server`);
   assert.match(await advice.innerText(), /It uses [\d.,]+ of the \d+.* RU\/s \(.* %\) of physical partition \d/);
 
   const proposal = await advice.getByRole("link", { name: /^Try the key/ }).getAttribute("href");
