@@ -34,6 +34,60 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
+    /// Opens the repository of a store, which is created if there is none.
+    ///
+    /// # Errors
+    /// When another process has it locked, or the place has something else or the backups of
+    /// another store.
+    pub(crate) fn open_or_create(root: &Path, store_id: &str) -> Result<Repository, BackupError> {
+        let (repository, lock) = Repository::lock_or_create(root)?;
+        repository.begin(store_id)?;
+        drop(lock);
+        Ok(repository)
+    }
+
+    /// Locks a repository, or a place in which one can be created.
+    fn lock_or_create(root: &Path) -> Result<(Repository, Box<dyn Lock>), BackupError> {
+        let repository = Repository {
+            place: place_at(root)?,
+        };
+        // Before the first file is created: a folder of another program must stay as it is.
+        if repository.store_id()?.is_none() {
+            let marker_draft = format!("{MARKER_FILE}{DRAFT_ENDING}");
+            let ours = [LOCK_FILE, FILE_SYSTEM_FOLDER, &marker_draft];
+            let mut names = repository.place.names()?.unwrap_or_default().into_iter();
+            let foreign = names.find(|name| !ours.contains(&name.as_str()));
+            if let Some(found) = foreign {
+                return Err(BackupError::NotARepository {
+                    path: root.to_owned(),
+                    found: Some(found),
+                });
+            }
+        }
+        let lock = repository.lock()?;
+        Ok((repository, lock))
+    }
+
+    /// Prepares the place for the backups of a store.
+    fn begin(&self, store_id: &str) -> Result<(), BackupError> {
+        match self.store_id()? {
+            Some(found) if found == store_id => {}
+            Some(found) => {
+                return Err(BackupError::OtherStore {
+                    path: self.root(),
+                    found,
+                    store: store_id.to_owned(),
+                });
+            }
+            None => {
+                let marker = marker_text(store_id);
+                self.place.write(MARKER_FILE, marker.as_bytes())?;
+            }
+        }
+        self.place.create_folder(OBJECTS_FOLDER)?;
+        self.place.create_folder(BACKUPS_FOLDER)
+    }
+
     /// Opens a repository that exists.
     ///
     /// # Errors
@@ -201,23 +255,7 @@ impl RepositorySink {
     /// # Errors
     /// When another process has it locked, or the place has something else.
     pub(crate) fn open(root: &Path) -> Result<RepositorySink, BackupError> {
-        let repository = Repository {
-            place: place_at(root)?,
-        };
-        // Before the first file is created: a folder of another program must stay as it is.
-        if repository.store_id()?.is_none() {
-            let marker_draft = format!("{MARKER_FILE}{DRAFT_ENDING}");
-            let ours = [LOCK_FILE, FILE_SYSTEM_FOLDER, &marker_draft];
-            let mut names = repository.place.names()?.unwrap_or_default().into_iter();
-            let foreign = names.find(|name| !ours.contains(&name.as_str()));
-            if let Some(found) = foreign {
-                return Err(BackupError::NotARepository {
-                    path: root.to_owned(),
-                    found: Some(found),
-                });
-            }
-        }
-        let lock = repository.lock()?;
+        let (repository, lock) = Repository::lock_or_create(root)?;
         // The newest backup that can be read has most of the tables that are still there.
         let ids = repository.ids()?.into_iter().rev();
         let mut manifests = ids.filter_map(|id| repository.read_manifest(&id).ok().flatten());
@@ -252,24 +290,7 @@ impl RepositorySink {
 
 impl Sink for RepositorySink {
     fn begin(&mut self, store_id: &str) -> Result<(), BackupError> {
-        match self.repository.store_id()? {
-            Some(found) if found == store_id => {}
-            Some(found) => {
-                return Err(BackupError::OtherStore {
-                    path: self.repository.root(),
-                    found,
-                    store: store_id.to_owned(),
-                });
-            }
-            None => {
-                let marker = marker_text(store_id);
-                self.repository
-                    .place
-                    .write(MARKER_FILE, marker.as_bytes())?;
-            }
-        }
-        self.repository.place.create_folder(OBJECTS_FOLDER)?;
-        self.repository.place.create_folder(BACKUPS_FOLDER)
+        self.repository.begin(store_id)
     }
 
     fn known(&self, file: &SourceFile<'_>) -> Option<String> {

@@ -31,6 +31,7 @@ impl Locked {
     /// Reads the text of `Cargo.lock`.
     pub(super) fn parse(text: &str) -> Locked {
         let mut locked = Locked::default();
+        // The text before the first entry is the head of the file.
         for text in text.split("[[package]]\n").skip(1) {
             let mut entry = Entry {
                 text: text.to_owned(),

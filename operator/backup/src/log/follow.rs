@@ -23,8 +23,7 @@ use crate::error::BackupError;
 use crate::manifest::{Manifest, order_of};
 use crate::place::{Lock, is_remote};
 use crate::prune::prune_where;
-use crate::repository::{Repository, RepositorySink, free_id};
-use crate::sink::Sink;
+use crate::repository::{Repository, free_id};
 
 /// The bytes of a segment, before compression.
 const SEGMENT_BYTES: usize = 8 << 20;
@@ -146,11 +145,8 @@ impl ContinuousBackup {
             });
         }
         let store_id = log.store_id()?;
-        let mut sink = RepositorySink::open(repository)?;
-        sink.begin(&store_id)?;
-        drop(sink);
-        let place = Repository::open(repository)?.place().clone();
-        let spans = Spans::of(place, store_id);
+        let opened = Repository::open_or_create(repository, &store_id)?;
+        let spans = Spans::of(opened.place().clone(), store_id);
         let lock = spans.lock()?;
         spans.remove_drafts()?;
         let mut this = ContinuousBackup {
@@ -161,15 +157,14 @@ impl ContinuousBackup {
             gap: None,
             lock,
         };
-        this.span = this.last_span()?;
+        this.span = this.last_span(&opened)?;
         Ok(this)
     }
 
     /// Returns the last span, if its end can be read.
-    fn last_span(&mut self) -> Result<Option<ActiveSpan>, BackupError> {
+    fn last_span(&mut self, repository: &Repository) -> Result<Option<ActiveSpan>, BackupError> {
         let mut spans = self.spans.all()?;
-        let repository = Repository::open(&self.repository)?;
-        let mut bases = bases_of(&repository, &spans)?;
+        let mut bases = bases_of(repository, &spans)?;
         let (Some(span), Some(bases)) = (spans.pop(), bases.pop()) else {
             return Ok(None);
         };

@@ -120,12 +120,11 @@ fn failed(error: legacy::Error) -> HttpError {
         false => HttpErrorKind::Interrupted,
     };
     // The text of the outer error names no cause.
-    let cause = deepest(&error);
-    HttpError::new(kind, io::Error::other(cause))
+    HttpError::new(kind, io::Error::other(with_causes(&error)))
 }
 
 /// Returns the texts of an error and of its causes.
-fn deepest(error: &dyn Error) -> String {
+fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
