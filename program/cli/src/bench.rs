@@ -92,6 +92,7 @@ fn options_of(arguments: &BlogArguments, endpoint: String, key: String) -> Optio
     let mut options = Options::new(endpoint, key);
     options.scale = arguments.scale;
     options.seed = arguments.seed;
+    options.runs = arguments.runs as usize;
     // The databases may stay: a temporary server is deleted as a whole, and on a running server
     // the next run deletes them first.
     options.keep = true;

@@ -11,6 +11,9 @@ use std::thread;
 /// lists a hundred; the other cells do not depend on the size.
 const SCALE: &str = "0.00002";
 
+/// Times that each request is measured: all of them cost the same, or the run fails.
+const RUNS: &str = "5";
+
 /// Cells that the article did not measure again for its later models.
 const CARRIED_OVER: [(&str, &str); 4] = [("C1", "V2"), ("C1", "V3"), ("C2", "V2"), ("C2", "V3")];
 
@@ -27,6 +30,8 @@ fn cells() -> Vec<(String, String, i64, i64, i64)> {
             SCALE,
             "--seed",
             "7",
+            "--runs",
+            RUNS,
             "--format",
             "json",
         ])
@@ -83,8 +88,15 @@ fn two_runs_of_one_seed_cost_the_same_in_every_cell_and_what_the_article_measure
 /// Runs `orrery bench blog` with the smallest data set of one model in a directory of the user.
 fn run_in(directory: &std::path::Path, arguments: &[&str]) -> (bool, String, String) {
     let run = Command::new(env!("CARGO_BIN_EXE_orrery"))
-        .args(["bench", "blog", "--scale", SCALE, "--models", "v3"])
-        .args(["--through-pipelines", "--format", "json", "--data-dir"])
+        .args(["bench", "blog", "--scale", SCALE, "--runs", RUNS])
+        .args([
+            "--models",
+            "v3",
+            "--through-pipelines",
+            "--format",
+            "json",
+            "--data-dir",
+        ])
         .arg(directory)
         .args(arguments)
         .stdin(Stdio::null())
@@ -101,14 +113,21 @@ fn writes_are_measured_with_their_pipelines_and_a_resumed_run_repeats_nothing() 
     assert!(succeeded, "{log}");
     let table = parse(first.as_bytes()).expect("JSON");
     let rows = table.as_array().expect("rows");
-    let ru = |name: &str| {
+    let row = |name: &str| {
         let row = rows.iter().find(|row| {
             let write = row.get("write").and_then(Json::as_str);
             write == Some(name)
         });
-        let row = row.unwrap_or_else(|| panic!("no row {name} in {first}"));
-        row.get("ru").and_then(Json::as_f64).expect("a number")
+        row.unwrap_or_else(|| panic!("no row {name} in {first}"))
     };
+    let ru = |name: &str| {
+        row(name)
+            .get("ru")
+            .and_then(Json::as_f64)
+            .expect("a number")
+    };
+    let runs = row("C2").get("runs").and_then(Json::as_i64);
+    assert_eq!(runs.map(|runs| runs.to_string()).as_deref(), Some(RUNS));
     // The parts of a write make up its sum, and the write alone costs as much as in the table.
     let parts = ["C2", "+ copyToUsers", "+ copyToFeed", "+ change feed"].map(ru);
     let sum = ru("C2 with its pipelines");
@@ -132,8 +151,13 @@ fn a_running_server_loses_no_database_unless_yes_says_so() {
     );
     let bench = |arguments: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_orrery"))
-            .args(["bench", "blog", "--scale", SCALE, "--models", "v3"])
-            .args(["--endpoint", &format!("http://{}", server.address)])
+            .args(["bench", "blog", "--scale", SCALE, "--runs", RUNS])
+            .args([
+                "--models",
+                "v3",
+                "--endpoint",
+                &format!("http://{}", server.address),
+            ])
             .env("ORRERY_KEY", &server.key)
             .args(arguments)
             .stdin(Stdio::null())

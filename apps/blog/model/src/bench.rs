@@ -212,7 +212,7 @@ async fn measure_model(
 /// Returns the number of runs of a request.
 fn runs_of(model: Model, request: Request, runs: usize) -> usize {
     if asks_all_partitions(model, request) {
-        (runs / 10).max(ALL_PARTITIONS_RUNS_MIN)
+        (runs / 10).max(ALL_PARTITIONS_RUNS_MIN).min(runs)
     } else {
         runs
     }

@@ -62,7 +62,7 @@ pub struct Options {
     /// The output format of the report.
     pub format: Format,
     /// Runs of each request. A request to all physical partitions has a tenth of the runs, but at
-    /// least 20.
+    /// least 20, or all if they are fewer.
     pub runs: usize,
     /// Connections for loading.
     pub connections: usize,

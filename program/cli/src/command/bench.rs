@@ -65,6 +65,15 @@ pub(crate) struct BlogArguments {
     /// Seed of the data set
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Times that each request is measured; a request to all physical partitions is measured a
+    /// tenth of that, but at least 20 times
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 200,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    pub(crate) runs: u32,
     /// Format of the result
     #[arg(long, value_enum, default_value_t = TableFormat::Table)]
     pub(crate) format: TableFormat,
