@@ -80,6 +80,36 @@ impl Client {
         self.request(&Throughput::add_to(throughput, request)).await
     }
 
+    /// Lists the client encryption keys of a database, given by its link.
+    pub async fn encryption_keys(&self, database: &str) -> Result<Vec<Value>, ClientError> {
+        let path = format!("{database}/clientencryptionkeys");
+        self.feed(&path, "ClientEncryptionKeys").await
+    }
+
+    /// Creates a client encryption key, with the members `id`, `encryptionAlgorithm`,
+    /// `wrappedDataEncryptionKey` and `keyWrapMetadata`; 409 if it exists.
+    pub async fn create_encryption_key(
+        &self,
+        database: &str,
+        key: &Value,
+    ) -> Result<Answer, ClientError> {
+        let path = format!("{database}/clientencryptionkeys");
+        let request = Request::new(Method::POST, path).body(key.to_string());
+        self.request(&request).await
+    }
+
+    /// Replaces the client encryption key with the id of `key`, which another key wraps now.
+    pub async fn replace_encryption_key(
+        &self,
+        database: &str,
+        key: &Value,
+    ) -> Result<Answer, ClientError> {
+        let id = key["id"].as_str().unwrap_or_default();
+        let path = format!("{database}/clientencryptionkeys/{id}");
+        let request = Request::new(Method::PUT, path).body(key.to_string());
+        self.request(&request.repeatable()).await
+    }
+
     /// Lists the containers of a database, given by its link.
     pub async fn containers(&self, database: &str) -> Result<Vec<Value>, ClientError> {
         self.feed(&format!("{database}/colls"), "DocumentCollections")

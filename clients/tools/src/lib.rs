@@ -4,6 +4,7 @@
 //! ```text
 //! transfer     orrery import, orrery export
 //! definition   orrery init, orrery start --init, orrery dump
+//! copy         orrery restore --into: parts of one account in another
 //! query        orrery query
 //! shell        orrery shell
 //! form, table  rows as a table, JSON or CSV
@@ -19,6 +20,7 @@
 //! The crate knows nothing of command lines: the program parses options and calls the tools.
 
 pub mod connection;
+pub mod copy;
 pub mod definition;
 pub mod doctor;
 pub mod fault;

@@ -9,7 +9,7 @@ use crate::command::{
     BackupAction, BackupArguments, CreateArguments, ManagementArguments, RestoreArguments,
 };
 use crate::management::{ask, print};
-use crate::repair;
+use crate::{repair, restore_into};
 use orrery_admin::{about, backup_json, is_inside};
 use orrery_backup::{
     BackupError, CreateOptions, Fault, Listing, Manifest, Progress, Pruned, Retention,
@@ -241,8 +241,31 @@ fn of_directory(arguments: &CreateArguments, folder: &Path) -> Result<Value, Fai
 /// As [`run`].
 pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     private_file::restrict_new_files();
-    let directory = &arguments.data_dir;
+    let Some(directory) = &arguments.data_dir else {
+        return restore_into::run(arguments);
+    };
+    if arguments.key.key.is_some() || arguments.key.key_file.is_some() {
+        return Err(Failure::Usage(
+            "a key belongs to --into: a data directory needs none".into(),
+        ));
+    }
     refuse_used(directory)?;
+    let restored = restore_directory(arguments, directory)?;
+    print(&format!(
+        "{restored}\nA server that uses it is started by: orrery start --data-dir {}\n",
+        directory.display()
+    ))
+}
+
+/// Restores a backup, or a moment of a continuous backup, into a directory that is new or empty.
+/// Returns a sentence that says what was restored.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn restore_directory(
+    arguments: &RestoreArguments,
+    directory: &Path,
+) -> Result<String, Failure> {
     let folder = store_folder(directory);
     let (path, backup) = (&arguments.path, arguments.backup.as_deref());
     let restored = match arguments.to {
@@ -274,10 +297,7 @@ pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
         }
     };
     mark_data(directory)?;
-    print(&format!(
-        "{restored}\nA server that uses it is started by: orrery start --data-dir {}\n",
-        directory.display()
-    ))
+    Ok(restored)
 }
 
 /// Refuses a data directory with something in it.

@@ -6,14 +6,12 @@
 
 use crate::blog::{account_at, in_words};
 use crate::command::{BenchArguments, BlogArguments, TableFormat, Workload};
+use crate::temporary_server::TemporaryServer;
 use orrery_blog::dataset::Dataset;
 use orrery_blog::{BlogError, Estimate, Format, Model, Options};
-use orrery_model::Json;
-use orrery_model::json::parse;
 use orrery_server::Failure;
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 /// Runs a workload and prints its report.
 ///
@@ -49,11 +47,14 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         None => {
             let directory = Directory::of(arguments.data_dir.as_deref());
             directory.check_space(estimate)?;
-            Some(TemporaryServer::start(arguments.profile_name(), directory)?)
+            let options = ["--profile", arguments.profile_name()];
+            let server = TemporaryServer::start(&directory.path, &options)?;
+            // The server ends before the directory does.
+            Some((server, directory))
         }
     };
     let (endpoint, key) = match &temporary_server {
-        Some(server) => (server.endpoint.clone(), server.key.clone()),
+        Some((server, _)) => (server.endpoint.clone(), server.key.clone()),
         None => account_at(
             arguments.endpoint.as_deref().unwrap_or_default(),
             &arguments.key,
@@ -133,7 +134,8 @@ fn confirm_deletion(databases: &[String], endpoint: &str) -> Result<(), Failure>
     }
 }
 
-/// The data directory of a temporary server.
+/// The data directory of a temporary server. Dropping it deletes the directory, unless it is the
+/// user's.
 struct Directory {
     path: PathBuf,
     /// True if the directory is the user's and stays.
@@ -171,6 +173,14 @@ impl Directory {
         match free_bytes(&self.path) {
             Some(free) if free < needed => Err(too_small(needed, free, &self.path)),
             _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
@@ -224,78 +234,6 @@ fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000_000 => format!("{} MB", bytes.div_ceil(1_000_000)),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
-    }
-}
-
-/// A server for one measurement. Dropping it ends the process and deletes the data directory,
-/// unless the directory is the user's.
-struct TemporaryServer {
-    process: Child,
-    directory: Directory,
-    endpoint: String,
-    key: String,
-}
-
-impl TemporaryServer {
-    /// Starts a server and waits until it is ready.
-    fn start(profile: &str, directory: Directory) -> Result<Self, Failure> {
-        let failed =
-            |action: &str, error: io::Error| Failure::Failed(format!("cannot {action}: {error}"));
-        let program = std::env::current_exe()
-            .map_err(|error| failed("determine the path of this program", error))?;
-
-        // Port 0 selects a free port, so that a measurement does not disturb a running server.
-        // Standard error is inherited, so that the user sees why a server does not start.
-        let mut process = Command::new(program)
-            .args(["start", "--listen", "127.0.0.1:0", "--admin-listen", "off"])
-            .args(["--ready-json", "--log-level", "error"])
-            .args(["--profile", profile])
-            .arg("--data-dir")
-            .arg(&directory.path)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed("start a server", error))?;
-        let stdout = process.stdout.take();
-
-        // From here on an early return drops the server, which ends the process.
-        let mut server = TemporaryServer {
-            process,
-            directory,
-            endpoint: String::new(),
-            key: String::new(),
-        };
-        let mut line = String::new();
-        if let Some(stdout) = stdout {
-            BufReader::new(stdout)
-                .read_line(&mut line)
-                .map_err(|error| failed("read the output of the server", error))?;
-        }
-
-        // A server that does not start prints no line; its message stands on standard error.
-        let ready = parse(line.as_bytes()).unwrap_or(Json::Null);
-        let endpoint = ready.get("endpoint_http").and_then(Json::as_str);
-        let key = ready.get("key").and_then(Json::as_str);
-        let (Some(endpoint), Some(key)) = (endpoint, key) else {
-            return Err(Failure::Failed(
-                "the server did not start; its message stands above".into(),
-            ));
-        };
-        server.endpoint = endpoint.to_owned();
-        server.key = key.to_owned();
-        Ok(server)
-    }
-}
-
-impl Drop for TemporaryServer {
-    fn drop(&mut self) {
-        // The process may have ended already. Acknowledged writes are durable, so an orderly
-        // shutdown is not needed.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        if !self.directory.is_kept {
-            let _ = std::fs::remove_dir_all(&self.directory.path);
-        }
     }
 }
 

@@ -58,6 +58,7 @@ mod query;
 #[cfg(test)]
 mod reference;
 mod repair;
+mod restore_into;
 mod retention;
 mod rotation;
 mod script_host;
@@ -67,6 +68,7 @@ mod shell_files;
 mod signals;
 mod sizes;
 mod start;
+mod temporary_server;
 mod transfer;
 mod variables;
 mod verify;

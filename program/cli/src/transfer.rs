@@ -166,22 +166,25 @@ fn tell_import(summary: &Summary, arguments: &ImportArguments) -> Result<(), Fai
 
 /// Writes a line to standard error, which leaves standard output to data. If it is closed, the exit
 /// code alone tells the result.
-fn tell(line: &str) {
+pub(crate) fn tell(line: &str) {
     // A line may repeat the text of a server or a file, with characters that a terminal obeys.
     let line = Failure::Failed(line.to_owned());
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+/// Returns a runtime for requests.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     connection::runtime()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))
 }
 
-fn client_failure(error: ClientError) -> Failure {
+/// Returns the failure of a client that cannot be made, or of its request.
+pub(crate) fn client_failure(error: ClientError) -> Failure {
     failure(error.into())
 }
 
-fn failure(error: TransferError) -> Failure {
+/// Returns the failure of the program for a failure of a transfer.
+pub(crate) fn failure(error: TransferError) -> Failure {
     match error {
         TransferError::Usage(message) => Failure::Usage(message),
         error => Failure::Failed(error.to_string()),

@@ -6,7 +6,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// A definition with every kind of resource. The number of the item keeps its digits.
-const SHOP: &str = r#"{"databases":[{"id":"shop","throughput":{"manual":500},"containers":[
+const SHOP: &str = r#"{"databases":[{"id":"shop","throughput":{"manual":500},
+  "clientEncryptionKeys":[{"id":"cek","encryptionAlgorithm":"AEAD_AES_256_CBC_HMAC_SHA256",
+    "wrappedDataEncryptionKey":"AAEC","keyWrapMetadata":{"type":"AZURE_KEY_VAULT","name":"n",
+      "value":"https://v/k","algorithm":"RSA-OAEP"}}],
+  "containers":[
   {"id":"orders","partitionKey":{"paths":["/customer"]},"defaultTtl":3600,
    "throughput":{"autoscale":4000},
    "indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/note/?"}]},
@@ -17,6 +21,10 @@ const SHOP: &str = r#"{"databases":[{"id":"shop","throughput":{"manual":500},"co
      "body":"function check() {}"}],
    "userDefinedFunctions":[{"id":"vat","body":"function vat(x) { return x; }"}],
    "items":[{"id":"1","customer":"ada","number":1.50},{"id":"2","customer":"bob","number":2}]},
+  {"id":"secret","partitionKey":{"paths":["/id"]},
+   "clientEncryptionPolicy":{"policyFormatVersion":1,"includedPaths":[{"path":"/ssn",
+     "clientEncryptionKeyId":"cek","encryptionType":"Deterministic",
+     "encryptionAlgorithm":"AEAD_AES_256_CBC_HMAC_SHA256"}]}},
   {"id":"a:b","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash","version":2},
    "items":[{"id":"1","t":"x","u":7}]}]}]}"#;
 
@@ -52,6 +60,10 @@ fn dumps_of_both_forms_start_equal_servers() {
     let first = start_with(&file);
     let state = dump(&first);
     assert!(state.contains("1.50"), "{state}");
+    assert!(
+        state.contains(r#""clientEncryptionKeyId": "cek""#),
+        "{state}"
+    );
     assert!(state.contains(r#""autoscale": 4000"#), "{state}");
 
     let dumped = home.path().join("dump.json");

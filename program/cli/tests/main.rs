@@ -87,6 +87,7 @@ mod regions;
 mod request_log;
 mod requests;
 mod resource_ids;
+mod restore_into;
 mod resumption;
 mod row_batches;
 mod scripts;

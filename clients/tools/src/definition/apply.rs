@@ -100,8 +100,45 @@ impl Application<'_> {
             }
             Err(error) => return Err(failed(&name)(error)),
         }
+        // The encryption policies of containers name the keys.
+        for key in &database.client_encryption_keys {
+            self.encryption_key(&database.id, &link, key).await?;
+        }
         for container in database.containers {
             self.container(&database.id, container).await?;
+        }
+        Ok(())
+    }
+
+    /// Creates a client encryption key, or compares the existing one with it.
+    async fn encryption_key(
+        &mut self,
+        database: &str,
+        link: &str,
+        key: &Value,
+    ) -> Result<(), DefinitionError> {
+        let id = key["id"].as_str().unwrap_or_default();
+        let name = format!("client encryption key {database}/{id}");
+        let path = format!("{link}/clientencryptionkeys/{id}");
+        match self.client.read(&path).await {
+            Ok(answer) => {
+                let actual: Value = answer.json().map_err(failed(&name))?;
+                if matches(key, &actual) || self.mode == ExistingMode::Keep {
+                    return Ok(());
+                }
+                if self.mode == ExistingMode::Refuse {
+                    return Err(differs(&name, "wrapped key"));
+                }
+                let replaced = self.client.replace_encryption_key(link, key).await;
+                replaced.map_err(failed(&name))?;
+                self.done.changed.push(name);
+            }
+            Err(error) if error.is_not_found() => {
+                let created = self.client.create_encryption_key(link, key).await;
+                created.map_err(failed(&name))?;
+                self.done.created.push(name);
+            }
+            Err(error) => return Err(failed(&name)(error)),
         }
         Ok(())
     }

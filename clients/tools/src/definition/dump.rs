@@ -30,6 +30,9 @@ pub async fn dump(
         let link = database_link(&id);
         let name = format!("database {id}");
         let offer = client.offer(&link).await.map_err(failed(&name))?;
+        let keys = encryption_keys(client, &link)
+            .await
+            .map_err(failed(&name))?;
         let mut listed = client.containers(&link).await.map_err(failed(&name))?;
         listed.sort_by_key(|resource| text(resource, "id"));
         let mut containers = Vec::new();
@@ -41,10 +44,28 @@ pub async fn dump(
         definition.databases.push(DatabaseDefinition {
             id,
             throughput: offer.map(|offer| offer.throughput.into()),
+            client_encryption_keys: keys,
             containers,
         });
     }
     Ok(definition)
+}
+
+/// Reads the client encryption keys of a database, without what the server adds to them.
+async fn encryption_keys(client: &Client, link: &str) -> Result<Vec<Value>, ClientError> {
+    let mut keys = match client.encryption_keys(link).await {
+        Ok(keys) => keys,
+        // Other servers of the protocol know no such keys.
+        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    for key in &mut keys {
+        if let Some(members) = key.as_object_mut() {
+            members.retain(|name, _| !name.starts_with('_'));
+        }
+    }
+    keys.sort_by_key(|key| text(key, "id"));
+    Ok(keys)
 }
 
 async fn container(

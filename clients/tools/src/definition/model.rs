@@ -24,6 +24,9 @@ pub struct DatabaseDefinition {
     /// Throughput that its containers share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<StatedThroughput>,
+    /// Client encryption keys, wrapped by a key outside, as in the REST API of the service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_encryption_keys: Vec<Value>,
     /// The containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerDefinition>,
@@ -100,6 +103,9 @@ pub struct ContainerDefinition {
     /// Kind of spatial data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub geospatial_config: Option<Value>,
+    /// Paths that clients encrypt, with the keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_encryption_policy: Option<Value>,
     /// Stored procedures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stored_procedures: Vec<Script>,
@@ -142,7 +148,7 @@ pub struct Trigger {
 
 impl ContainerDefinition {
     /// Returns the settings beside id and throughput, by the service's names.
-    pub(super) fn settings(&mut self) -> [(&'static str, &mut Option<Value>); 11] {
+    pub(super) fn settings(&mut self) -> [(&'static str, &mut Option<Value>); 12] {
         [
             ("partitionKey", &mut self.partition_key),
             ("indexingPolicy", &mut self.indexing_policy),
@@ -161,6 +167,7 @@ impl ContainerDefinition {
                 &mut self.conflict_resolution_policy,
             ),
             ("geospatialConfig", &mut self.geospatial_config),
+            ("clientEncryptionPolicy", &mut self.client_encryption_policy),
         ]
     }
 

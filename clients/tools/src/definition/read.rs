@@ -3,7 +3,7 @@
 //! A folder has a folder for each database, in it one for each container:
 //!
 //! ```text
-//! shop/database.json                 throughput of the database; may be missing
+//! shop/database.json                 settings of the database; may be missing
 //! shop/orders/container.json         settings of the container
 //! shop/orders/procedures/total.js    body of the stored procedure total
 //! shop/orders/functions/vat.js       body of the user-defined function vat

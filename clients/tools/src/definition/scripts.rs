@@ -120,7 +120,7 @@ impl Session {
         self.definition.databases.push(DatabaseDefinition {
             id,
             throughput,
-            containers: Vec::new(),
+            ..DatabaseDefinition::default()
         });
         Ok(())
     }

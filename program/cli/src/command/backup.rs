@@ -1,6 +1,7 @@
 //! Arguments of `orrery backup` and `orrery restore`.
 
 use super::ManagementArguments;
+use super::account::KeyArguments;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use orrery_backup::Moment;
@@ -45,6 +46,8 @@ Examples:
   orrery restore /backups/shop --to 2026-11-26T17:40:05Z --data-dir ./restored
   orrery restore s3://backups/shop --to latest --data-dir ./restored
   orrery start --data-dir ./restored
+  orrery restore /backups/shop --into http://127.0.0.1:8081 --database shop --container orders \
+    --as-container orders-yesterday
 
 A folder that a server with --continuous-backup writes can be restored as of each second between the
 times that 'orrery backup list' prints: everything that was written in that second or before is
@@ -54,10 +57,17 @@ The data directory must be empty or missing. Each file is compared with its chec
 written. A restore that was interrupted leaves a directory that no server opens: delete it, and
 restore again.
 
+--into copies databases and containers of the backup into an account that runs: of this program, of
+a fleet or of the service. The containers are created with their settings and scripts, and the items
+are written by requests, as many as the throughput lets through; no container that exists is
+changed. Copies of items have a new _ts, so their time to live begins anew. Users and permissions
+are not copied. Meanwhile the whole backup is restored into a directory for temporary files, which
+is removed at the end.
+
 Exit codes:
   0  the backup is restored
-  1  the restore failed
-  2  wrong options
+  1  the restore failed; a container that is not complete is named
+  2  wrong options, or a container that exists
   4  the backup is damaged, or the data directory is not empty";
 
 /// Arguments of `orrery backup`.
@@ -129,7 +139,7 @@ pub(crate) struct CreateArguments {
 }
 
 /// Arguments of `orrery restore`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct RestoreArguments {
     /// Folder with backups, s3://BUCKET/PREFIX, or a file that ends with .tar.zst
     #[arg(value_name = "BACKUPS")]
@@ -142,8 +152,39 @@ pub(crate) struct RestoreArguments {
     #[arg(long, value_name = "TIME", conflicts_with = "backup", value_parser = moment)]
     pub(crate) to: Option<Moment>,
     /// Data directory to create
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: PathBuf,
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "into",
+        conflicts_with = "into"
+    )]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Endpoint of the account to copy databases and containers into
+    #[arg(long, value_name = "URL")]
+    pub(crate) into: Option<String>,
+    /// Database to copy [default: all]
+    #[arg(long, value_name = "NAME", requires = "into")]
+    pub(crate) database: Option<String>,
+    /// Container of the database to copy; may be repeated [default: all]
+    #[arg(long, value_name = "NAME", requires = "database")]
+    pub(crate) container: Vec<String>,
+    /// Name of the database in the account [default: the same]
+    #[arg(long, value_name = "NAME", requires = "database")]
+    pub(crate) as_database: Option<String>,
+    /// Name of the one container in the account [default: the same]
+    #[arg(long, value_name = "NAME", requires = "container")]
+    pub(crate) as_container: Option<String>,
+    /// Directory for the restored backup while it is copied [default: that for temporary files]
+    #[arg(long, value_name = "DIR", requires = "into")]
+    pub(crate) work_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+    /// Accept any certificate of the account
+    #[arg(long, requires = "into", conflicts_with = "ca_file")]
+    pub(crate) insecure: bool,
+    /// File in PEM with the root certificates to accept
+    #[arg(long, value_name = "FILE", requires = "into")]
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 /// Parses the moment of a restore.
