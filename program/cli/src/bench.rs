@@ -10,6 +10,7 @@ use crate::temporary_server::TemporaryServer;
 use orrery_blog::dataset::Dataset;
 use orrery_blog::{BlogError, Estimate, Format, Model, Options};
 use orrery_server::Failure;
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         None => {
             let directory = Directory::of(arguments.data_dir.as_deref());
             directory.check_space(estimate)?;
-            let options = ["--profile", arguments.profile_name()];
+            let options = ["--profile", arguments.profile_name()].map(OsStr::new);
             let server = TemporaryServer::start(&directory.path, &options)?;
             // The server ends before the directory does.
             Some((server, directory))

@@ -11,6 +11,7 @@
 use crate::backup::restore_directory;
 use crate::command::RestoreArguments;
 use crate::management::print;
+use crate::rotation;
 use crate::signals;
 use crate::temporary_server::TemporaryServer;
 use crate::transfer::{client_failure, failure, runtime, tell};
@@ -20,6 +21,7 @@ use orrery_tools::connection;
 use orrery_tools::copy::Selection;
 use orrery_tools::transfer::on_stderr;
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -121,11 +123,17 @@ async fn restore_and_copy(
     // The server is dropped before its directory.
     let home = arguments.work_dir.clone();
     let directory = WorkDirectory::new(&home.unwrap_or_else(std::env::temp_dir))?;
-    let (of_restore, path) = (arguments.clone(), directory.0.clone());
+    let data = directory.0.join("data");
+    let (of_restore, path) = (arguments.clone(), data.clone());
     let restored = tokio::task::spawn_blocking(move || restore_directory(&of_restore, &path));
     let restored = restored.await;
     tell(&restored.map_err(|error| Failure::Failed(format!("the restore ended: {error}")))??);
-    let server = TemporaryServer::start(&directory.0, &[])?;
+
+    // Without a key of its own the server would be open to every user of this machine.
+    let key_file = directory.0.join("account.key");
+    rotation::create(&key_file)?;
+    let options = [OsStr::new("--key-file"), key_file.as_os_str()];
+    let server = TemporaryServer::start(&data, &options)?;
     let options = ConnectionOptions {
         endpoint: Some(server.endpoint.clone()),
         key: Some(Secret::new(server.key.clone())),

@@ -32,7 +32,10 @@ pub(crate) fn run(arguments: &KeysArguments) -> Result<(), Failure> {
 }
 
 /// Creates a key file with four new keys and returns a report for the user.
-fn create(file: &Path) -> Result<String, Failure> {
+///
+/// # Errors
+/// The file exists or cannot be written.
+pub(crate) fn create(file: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     for kind in KeyKind::ALL {
         text.push_str(&format!("{}: {}\n", kind.name(), new_key()?));

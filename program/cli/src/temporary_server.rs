@@ -1,11 +1,18 @@
 //! A server of this program for the time of another command, in a process of its own.
+//!
+//! Promises: variables and configuration files of the user, which are for another server, change
+//! nothing here.
 
 use orrery_model::Json;
 use orrery_model::json::parse;
 use orrery_server::Failure;
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+/// The beginning of the names of variables that set options.
+const VARIABLES: &str = "ORRERY_";
 
 /// A server on a data directory. Dropping it ends the process; the directory stays.
 pub(crate) struct TemporaryServer {
@@ -21,20 +28,32 @@ impl TemporaryServer {
     ///
     /// # Errors
     /// [`Failure::Failed`] if the server does not start.
-    pub(crate) fn start(directory: &Path, options: &[&str]) -> Result<Self, Failure> {
+    pub(crate) fn start(directory: &Path, options: &[&OsStr]) -> Result<Self, Failure> {
         let failed =
             |action: &str, error: io::Error| Failure::Failed(format!("cannot {action}: {error}"));
         let program = std::env::current_exe()
             .map_err(|error| failed("determine the path of this program", error))?;
 
+        let directory = std::path::absolute(directory)
+            .map_err(|error| failed("determine the path of the data directory", error))?;
+
+        // A configuration file would be in this directory, and a data directory has none.
+        let mut command = Command::new(program);
+        command.env("XDG_CONFIG_HOME", &directory);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with(VARIABLES) {
+                command.env_remove(name);
+            }
+        }
+
         // Port 0 selects a free port, so that a running server is not disturbed.
         // Standard error is inherited, so that the user sees why a server does not start.
-        let mut process = Command::new(program)
+        let mut process = command
             .args(["start", "--listen", "127.0.0.1:0", "--admin-listen", "off"])
             .args(["--ready-json", "--log-level", "error"])
             .args(options)
             .arg("--data-dir")
-            .arg(directory)
+            .arg(&directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -68,6 +68,8 @@ impl World {
             .arg(format!("http://{}", target.address))
             .args(["--work-dir", text(work)])
             .env("ORRERY_KEY", &target.key)
+            // A setting of the user's server is none of the server that serves the backup.
+            .env("ORRERY_CONFIG", "/no/such/orrery.toml")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
