@@ -11,7 +11,7 @@ use crate::backups::about;
 use crate::schema::{COUNT, Schema, ValueType, optional, required};
 use orrery_backup::{
     BackupError, BaseBegun, ContinuousBackup, ContinuousOptions, CreateOptions, Round, create_base,
-    limit_kept,
+    limit_kept, windows,
 };
 use orrery_engine::Engine;
 use orrery_model::sync::lock;
@@ -46,6 +46,12 @@ pub(crate) const CONTINUOUS_BACKUP: Schema = Schema {
             COUNT,
             "second since 1970-01-01 UTC up to which everything is in the log; absent before the \
              first round",
+        ),
+        optional(
+            "restorableFromSeconds",
+            COUNT,
+            "first second from which on each second up to the reached one can be restored; absent \
+             while none can",
         ),
         required(
             "lagSeconds",
@@ -97,6 +103,8 @@ struct State {
     reached: Option<u64>,
     /// The log has a backup to begin with, so its seconds can be restored.
     has_base: bool,
+    /// The first second of the log without a gap up to now; `None` if it is not known.
+    restorable_from: Option<u64>,
     /// The time from the start to the last look for what is too old.
     last_expiry: Duration,
     segment_bytes: u64,
@@ -152,6 +160,9 @@ impl ContinuousBackups {
     /// The reason why the round failed.
     pub fn round(&self) -> Result<Option<String>, String> {
         let copied = self.try_round();
+        if let Ok(round) = &copied {
+            self.look_for_first_second(round.gap.is_some());
+        }
         let mut state = lock(&self.state);
         let gap = match &copied {
             Ok(round) => {
@@ -186,6 +197,22 @@ impl ContinuousBackups {
             *log = None;
         }
         round
+    }
+
+    /// Reads the first second of the log without a gap up to now, if it is not known or has
+    /// changed.
+    fn look_for_first_second(&self, has_changed: bool) {
+        let mut state = lock(&self.state);
+        if has_changed {
+            state.restorable_from = None;
+        }
+        if state.restorable_from.is_some() || !state.has_base {
+            return;
+        }
+        drop(state);
+        // A folder that cannot be read is told by the next round.
+        let windows = windows(&self.folder).unwrap_or_default();
+        lock(&self.state).restorable_from = windows.last().and_then(|window| window.from);
     }
 
     /// Returns the beginning of a base if one is to be made.
@@ -237,6 +264,7 @@ impl ContinuousBackups {
             return Ok(());
         };
         let expired = expiry.run(now_ms).map(drop);
+        self.look_for_first_second(true);
         let mut state = lock(&self.state);
         self.noted(expired, &mut state, |state| &mut state.expiry_failure)
     }
@@ -273,6 +301,11 @@ impl ContinuousBackups {
         ((self.now_ms)() / 1_000).saturating_sub(reached + 1)
     }
 
+    /// Returns the first second from which on each second can be restored; `None` while none can.
+    pub(crate) fn restorable_from(&self) -> Option<u64> {
+        lock(&self.state).restorable_from
+    }
+
     /// Returns the number of rounds and bases that failed.
     pub(crate) fn failures(&self) -> u64 {
         lock(&self.state).failures
@@ -290,6 +323,9 @@ impl ContinuousBackups {
         let mut json = object! { "folder" => self.folder.display().to_string() };
         if let Some(reached) = state.reached {
             json.push_new("reachedSeconds", reached);
+        }
+        if let Some(from) = state.restorable_from {
+            json.push_new("restorableFromSeconds", from);
         }
         for (name, value) in [
             ("lagSeconds", lag),

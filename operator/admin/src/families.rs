@@ -347,6 +347,14 @@ fn add_backup_metrics(families: &mut Families, components: &Components) {
         "Seconds of which writes may be missing in the continuous backup.",
         backups.lag_seconds() as f64,
     );
+    if let Some(from) = backups.restorable_from() {
+        families.single(
+            "orrery_continuous_backup_restorable_from_seconds",
+            MetricKind::Gauge,
+            "First second since 1970-01-01 UTC from which on each second can be restored.",
+            from as f64,
+        );
+    }
     families.single(
         "orrery_continuous_backup_bytes_total",
         MetricKind::Counter,

@@ -218,6 +218,10 @@ fn what_was_deleted_comes_back_and_the_last_write_before_a_stop_is_there() {
             && number(backup, "reachedSeconds") >= second
     });
     let backup = later.get("continuousBackup").expect("the backup");
+    let from = number(windows(&folder).last().expect("a window"), "fromSeconds");
+    assert_eq!(number(backup, "restorableFromSeconds"), from);
+    let metric = "orrery_continuous_backup_restorable_from_seconds";
+    assert_eq!(server.manager().metric(metric) as u64, from);
     assert_eq!(text(backup, "folder"), path(&folder));
     assert_eq!(number(backup, "failures"), 0);
     let deleted = client.call(&Request::new("DELETE", "/dbs/blog"));

@@ -1267,6 +1267,8 @@ export interface ContinuousBackup {
   readonly folder: string;
   /** second since 1970-01-01 UTC up to which everything is in the log; absent before the first round */
   readonly reachedSeconds?: number | undefined;
+  /** first second from which on each second up to the reached one can be restored; absent while none can */
+  readonly restorableFromSeconds?: number | undefined;
   /** seconds of which writes may be missing in the log */
   readonly lagSeconds: number;
   /** bytes that were added to the log since the start */
