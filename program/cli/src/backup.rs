@@ -9,7 +9,7 @@ use crate::command::{
     BackupAction, BackupArguments, CreateArguments, ManagementArguments, RestoreArguments,
 };
 use crate::management::{ask, print};
-use crate::{repair, restore_into};
+use crate::{fleet_backup, repair, restore_into};
 use orrery_admin::{about, backup_json, is_inside};
 use orrery_backup::{
     BackupError, CreateOptions, Fault, Listing, Manifest, Progress, Pruned, Retention,
@@ -42,6 +42,9 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     private_file::restrict_new_files();
     match &arguments.action {
         BackupAction::Create(arguments) => run_create(arguments),
+        BackupAction::List { path, json } if fleet_backup::is_folder(path) => {
+            fleet_backup::list(path, *json)
+        }
         BackupAction::List { path, json } => {
             let listing = list(path).map_err(failure)?;
             let windows = windows(path).map_err(failure)?;
@@ -50,6 +53,9 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
                 false => listing_text(path, &listing) + &windows_text(&windows),
             })?;
             refuse_unreadable(&listing)
+        }
+        BackupAction::Verify { path, backup } if fleet_backup::is_folder(path) => {
+            fleet_backup::verify(path, backup.as_deref())
         }
         BackupAction::Verify { path, backup } => {
             let verified = with_progress("verifying", |on_progress| {
@@ -60,6 +66,13 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
                 false => Ok(()),
                 true => Err(Failure::Data(format!("{} is damaged", path.display()))),
             }
+        }
+        BackupAction::Prune {
+            path,
+            keep_last,
+            keep_days,
+        } if fleet_backup::is_folder(path) => {
+            fleet_backup::prune(path, keep_last.unwrap_or(1), keep_days.unwrap_or(0))
         }
         BackupAction::Prune {
             path,
@@ -79,6 +92,9 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
 
 /// Makes a backup.
 fn run_create(arguments: &CreateArguments) -> Result<(), Failure> {
+    if let Some(cluster_file) = &arguments.cluster_file {
+        return fleet_backup::create(arguments, cluster_file);
+    }
     let directory = data_dir::locate(arguments.management.data_dir.as_deref(), SERVER)?;
     let folder = store_folder(&directory);
     let made = match server_of(arguments.online, &arguments.management, &folder) {
@@ -241,14 +257,24 @@ fn of_directory(arguments: &CreateArguments, folder: &Path) -> Result<Value, Fai
 /// As [`run`].
 pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     private_file::restrict_new_files();
-    let Some(directory) = &arguments.data_dir else {
-        return restore_into::run(arguments);
-    };
-    if arguments.key.key.is_some() || arguments.key.key_file.is_some() {
+    let has_key = arguments.key.key.is_some() || arguments.key.key_file.is_some();
+    if has_key && arguments.into.is_none() {
         return Err(Failure::Usage(
             "a key belongs to --into: a data directory needs none".into(),
         ));
     }
+    if fleet_backup::is_folder(&arguments.path) {
+        return fleet_backup::restore(arguments);
+    }
+    if arguments.cluster.is_some() {
+        return Err(Failure::Usage(format!(
+            "{} has no backups of a fleet, to which --cluster belongs",
+            arguments.path.display()
+        )));
+    }
+    let Some(directory) = &arguments.data_dir else {
+        return restore_into::run(arguments);
+    };
     refuse_used(directory)?;
     let restored = restore_directory(arguments, directory)?;
     print(&format!(

@@ -50,6 +50,7 @@ mod definition;
 mod doctor;
 mod emulator;
 mod fleet;
+mod fleet_backup;
 mod healthcheck;
 mod management;
 mod mcp;

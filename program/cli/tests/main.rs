@@ -45,6 +45,7 @@ mod every_node;
 mod faults;
 mod feed_consumers;
 mod feeds;
+mod fleet_backup;
 mod fleet_commands;
 mod fleet_guide;
 mod full_disk;

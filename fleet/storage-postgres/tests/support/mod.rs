@@ -90,6 +90,28 @@ impl Server {
         Server::run(folder, &["-c", "fsync=off"])
     }
 
+    /// Starts a server on the data directory that `fill` makes, and waits for the end of its
+    /// recovery.
+    pub(crate) fn start_restored(fill: impl FnOnce(&Path)) -> Server {
+        let folder = server_folder();
+        let password = folder.path().join("password");
+        std::fs::write(password, format!("{PASSWORD}\n")).unwrap();
+        fill(&folder.path().join("data"));
+        give_to_server_user(folder.path());
+        let server = Server::run(folder, &["-c", "fsync=off"]);
+        server.wait_for_sql("SELECT pg_is_in_recovery()", |rows| rows == [["f"]]);
+        server
+    }
+
+    /// Has the server archive all that it has written.
+    pub(crate) fn archive_now(&self) {
+        let file = "SELECT pg_walfile_name(pg_current_wal_lsn())";
+        let file = self.sql(file).concat().concat();
+        self.sql("SELECT pg_switch_wal()");
+        let question = format!("SELECT last_archived_wal >= '{file}' FROM pg_stat_archiver");
+        self.wait_for_sql(&question, |rows| rows == [["t"]]);
+    }
+
     /// Lets a standby tell its primary which rows it needs, or not.
     pub(crate) fn set_feedback(&self, setting: &str) {
         self.sql(&format!(
@@ -303,16 +325,20 @@ pub(crate) fn new_schema() -> String {
 }
 
 /// Returns a new folder that the server's user owns.
-fn server_folder() -> tempfile::TempDir {
+pub(crate) fn server_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
+    give_to_server_user(folder.path());
+    folder
+}
+
+fn give_to_server_user(folder: &Path) {
     if is_root() {
         let owned = Command::new("chown")
-            .arg("postgres:")
-            .arg(folder.path())
+            .args(["-R", "postgres:"])
+            .arg(folder)
             .status();
         assert!(owned.unwrap().success(), "there is no user postgres");
     }
-    folder
 }
 
 fn is_root() -> bool {

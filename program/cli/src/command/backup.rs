@@ -16,6 +16,7 @@ Examples:
   orrery backup list /backups/shop
   orrery backup verify /backups/shop
   orrery backup prune /backups/shop --keep-last 7 --keep-days 30
+  orrery backup create /backups/fleet --cluster-file clusters.toml --user replicator
   orrery restore /backups/shop --data-dir ./restored
 
 A backup has all databases as of one moment: every write that was answered before it, and no part of
@@ -29,7 +30,10 @@ settings are the variables of the tools of that service: AWS_ACCESS_KEY_ID, AWS_
 AWS_SESSION_TOKEN, AWS_REGION, and AWS_ENDPOINT_URL for the address of another service. A server
 that is asked for a backup uses its own variables.
 
-The data of a fleet is in PostgreSQL, which has backups of its own: see docs/how-to/run-a-fleet.md.
+The data of a fleet is in PostgreSQL: --cluster-file makes a base backup of each cluster by
+pg_basebackup, from a standby if one answers, and has pg_verifybackup check it. The folder takes
+backups of one fleet; list, verify, prune and 'orrery restore --cluster' know it. PostgreSQL
+archives its WAL itself: see docs/how-to/run-a-fleet.md.
 
 Exit codes:
   0  done
@@ -46,6 +50,8 @@ Examples:
   orrery restore /backups/shop --to 2026-11-26T17:40:05Z --data-dir ./restored
   orrery restore s3://backups/shop --to latest --data-dir ./restored
   orrery start --data-dir ./restored
+  orrery restore /backups/fleet --cluster main --wal-archive /backups/wal-main \
+    --to 2026-11-26T17:40:05Z --data-dir /var/lib/postgresql/15/main
   orrery restore /backups/shop --into http://127.0.0.1:8081 --database shop --container orders \
     --as-container orders-yesterday
 
@@ -134,6 +140,13 @@ pub(crate) struct CreateArguments {
     /// otherwise 0]
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes_per_second: Option<u64>,
+    /// File with the PostgreSQL clusters of a fleet, of which base backups are made
+    #[arg(long, value_name = "FILE", conflicts_with = "online")]
+    pub(crate) cluster_file: Option<PathBuf>,
+    /// Role of the clusters that may copy them, with its password where PostgreSQL looks for it,
+    /// such as ~/.pgpass [default: the role of the cluster file with its password]
+    #[arg(long, value_name = "ROLE", requires = "cluster_file")]
+    pub(crate) user: Option<String>,
     #[command(flatten)]
     pub(crate) management: ManagementArguments,
 }
@@ -159,6 +172,12 @@ pub(crate) struct RestoreArguments {
         conflicts_with = "into"
     )]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Cluster of the fleet whose PostgreSQL gets the data directory, from a backup of a fleet
+    #[arg(long, value_name = "NAME", requires = "data_dir")]
+    pub(crate) cluster: Option<String>,
+    /// Folder with the archived WAL of the cluster, which the recovery reads
+    #[arg(long, value_name = "DIR", requires = "cluster")]
+    pub(crate) wal_archive: Option<PathBuf>,
     /// Endpoint of the account to copy databases and containers into
     #[arg(long, value_name = "URL")]
     pub(crate) into: Option<String>,
