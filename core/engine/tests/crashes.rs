@@ -9,8 +9,8 @@
 //! or item number may occur twice.
 //!
 //! `ORRERY_CRASH_HISTORIES` adds histories whose writes follow from seeds, the first of which is
-//! `ORRERY_CRASH_FIRST`. A crash image is the state of the store after a crash at one step of one
-//! history; the number of images that were checked is printed.
+//! `ORRERY_CRASH_FIRST`. A crash image is the state of the store after a crash at one step of such
+//! a history; the number of images that were checked is printed.
 
 #![allow(clippy::print_stdout)] // the number of crash images is part of the result
 
@@ -471,7 +471,8 @@ fn world() -> Arc<SeededWorld> {
 
 #[test]
 fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
-    let mut images = crash_at_each_step("the written history", &Script::written());
+    crash_at_each_step("the written history", &Script::written());
+    let mut images = 0;
     let first = u64::from(setting("ORRERY_CRASH_FIRST", 0));
     for seed in first..first + u64::from(setting("ORRERY_CRASH_HISTORIES", 1)) {
         images += crash_at_each_step(&format!("history {seed}"), &Script::random(seed));
