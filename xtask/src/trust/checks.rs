@@ -94,6 +94,19 @@ pub(crate) const CHECKS: &[Check] = &[
         goal: 1_000_000,
     },
     Check {
+        name: "power losses",
+        unit: "images of a journal after a power loss during a write",
+        work: Work::Test {
+            package: "orrery-storage",
+            name: "power_loss::a_power_loss_during_a_write_loses_no_answered_commit",
+            cases: "ORRERY_POWER_LOSS_HISTORIES",
+            first: Some("ORRERY_POWER_LOSS_FIRST"),
+            counted: Some("power losses: "),
+        },
+        part: 10,
+        goal: 50_000,
+    },
+    Check {
         name: "kills",
         unit: "deaths of a server by SIGKILL under writers",
         work: test(
