@@ -3,8 +3,10 @@
 //! ```text
 //! orrery-sim --seed N [--steps M]        one world, with its trace
 //! orrery-sim --seeds A..B [--steps M]    the worlds A to B - 1, and a closing line
-//! orrery-sim --planted                   a fault in each kind of rows, and what finds each
+//! orrery-sim --planted [--seeds A..B]    a fault in each kind of rows, and what finds each
 //! ```
+//!
+//! The program fails if a world failed or a planted fault was not found.
 //!
 //! Leaves out: options by a library. Two arguments need none.
 
@@ -14,11 +16,11 @@ use orrery_sim::{Plan, PlantedFault, RowFault, run};
 use std::ops::Range;
 use std::process::ExitCode;
 
-const USAGE: &str = "orrery-sim (--seed N | --seeds A..B) [--steps M] | --planted";
+const USAGE: &str = "orrery-sim (--seed N | --seeds A..B) [--steps M] | --planted [--seeds A..B]";
 /// Steps of a world unless `--steps` says otherwise.
 const STEPS: u64 = 300;
-/// The worlds that look for a planted fault.
-const PLANTED_SEEDS: u64 = 20;
+/// The worlds that look for a planted fault unless `--seeds` names others.
+const PLANTED_SEEDS: Range<u64> = 0..20;
 
 /// The arguments.
 struct Arguments {
@@ -29,8 +31,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments == ["--planted"] {
-        return run_planted();
+    if let Some(seeds) = planted_seeds(&arguments) {
+        return run_planted(&seeds);
     }
     let Some(arguments) = parse(&arguments) else {
         println!("{USAGE}");
@@ -64,12 +66,29 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs worlds with each fault of rows, and prints the first difference that each leads to.
-fn run_planted() -> ExitCode {
+/// Returns the worlds that look for planted faults; `None` if the arguments ask for no such run.
+fn planted_seeds(arguments: &[String]) -> Option<Range<u64>> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["--planted"] => Some(PLANTED_SEEDS),
+        ["--planted", "--seeds", seeds] => range(seeds).filter(|seeds| !seeds.is_empty()),
+        _ => None,
+    }
+}
+
+/// Returns the numbers of a text such as `3..7`.
+fn range(text: &str) -> Option<Range<u64>> {
+    let (first, end) = text.split_once("..")?;
+    Some(first.parse().ok()?..end.parse().ok()?)
+}
+
+/// Runs worlds with each fault of rows until one finds it, and prints the difference.
+fn run_planted(seeds: &Range<u64>) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
+    let (mut found_count, mut missed_count) = (0u64, 0u64);
     for (name, fault) in RowFault::all() {
         let mut found = None;
-        for seed in 0..PLANTED_SEEDS {
+        for seed in seeds.clone() {
             let plan = Plan {
                 fault: Some(PlantedFault::Row(fault)),
                 ..Plan::new(seed, STEPS)
@@ -80,11 +99,21 @@ fn run_planted() -> ExitCode {
             }
         }
         match found {
-            Some((seed, message)) => println!("{name:<62} seed {seed:>2}: {message}"),
-            None => println!("{name:<62} not found in {PLANTED_SEEDS} seeds"),
+            Some((seed, message)) => {
+                found_count += 1;
+                println!("{name:<62} seed {seed:>2}: {message}");
+            }
+            None => {
+                missed_count += 1;
+                println!("{name:<62} not found in the seeds {seeds:?}");
+            }
         }
     }
-    ExitCode::SUCCESS
+    println!("faults: {found_count} found, {missed_count} not found");
+    match missed_count {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
 }
 
 /// Returns the arguments; `None` if they are not understood.
@@ -105,8 +134,7 @@ fn parse(arguments: &[String]) -> Option<Arguments> {
                 parsed.is_traced = true;
             }
             "--seeds" => {
-                let (first, end) = value.split_once("..")?;
-                parsed.seeds = first.parse().ok()?..end.parse().ok()?;
+                parsed.seeds = range(value)?;
             }
             "--steps" => parsed.steps = value.parse().ok()?,
             _ => return None,

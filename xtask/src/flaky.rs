@@ -13,9 +13,9 @@
 
 mod counts;
 mod inputs;
-mod load;
+pub(crate) mod load;
 mod locked;
-mod packages;
+pub(crate) mod packages;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -389,8 +389,19 @@ fn round(
     Ok((round, Some(output)))
 }
 
-/// Creates the command of a unit. A test binary gets the directory and the variables that cargo
-/// would give it.
+/// Creates the command of a test binary of the package in this folder, with the directory and the
+/// variables that cargo would give it.
+pub(crate) fn test_command(binary: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(binary);
+    forget_variables_of_cargo(&mut command);
+    set_test_threads(&mut command);
+    command.current_dir(folder);
+    command.env("CARGO_MANIFEST_DIR", folder);
+    command.env("CARGO_MANIFEST_PATH", folder.join("Cargo.toml"));
+    command
+}
+
+/// Creates the command of a unit.
 fn command_of(unit: &Unit, binaries: &BTreeMap<String, PathBuf>) -> Result<Command, String> {
     let folder = match &unit.work {
         Work::Binary { folder } => folder,
@@ -399,12 +410,7 @@ fn command_of(unit: &Unit, binaries: &BTreeMap<String, PathBuf>) -> Result<Comma
     let binary = binaries
         .get(&unit.name)
         .ok_or_else(|| format!("cargo built no test binary for `{}`", unit.name))?;
-    let mut command = Command::new(binary);
-    forget_variables_of_cargo(&mut command);
-    set_test_threads(&mut command);
-    command.current_dir(folder);
-    command.env("CARGO_MANIFEST_DIR", folder);
-    command.env("CARGO_MANIFEST_PATH", folder.join("Cargo.toml"));
+    let mut command = test_command(binary, folder);
     if unit.uses_server() {
         command.env(PROGRAM_VARIABLE, sdk_tools::server()?);
     }

@@ -2,9 +2,11 @@
 //! runs side by side.
 //!
 //! Promises: a file with a line of another form is refused with the number of the line.
-//! Leaves out: writing, which is in `history/line.rs`.
+//! Leaves out: writing, which is in `history/line.rs`, and files of counts that add up, which
+//! `history/rows.rs` reads and writes.
 
 pub(crate) mod line;
+pub(crate) mod rows;
 
 use crate::run::{Outcome, root};
 use crate::sdk_tools::read;

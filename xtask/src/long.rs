@@ -1,11 +1,12 @@
 //! The runs that take longer than CI may: many random cases, many splits and kills, the whole suite
-//! of the Python SDK, the clients of the package registries, the fuzz targets.
+//! of the Python SDK, the clients of the package registries, the fuzz targets, and the checks of
+//! `docs/reliability.md` in turn.
 //!
 //! Each run is a row of [`RUNS`]. `docs/testing.md` says what each of them proves, and gives the
 //! figures of its last run.
 
 use crate::run::{Outcome, cargo, must};
-use crate::{conformance, dist, fleet, fuzz, image};
+use crate::{conformance, dist, fleet, fuzz, image, trust};
 
 /// A long run.
 struct Run {
@@ -24,8 +25,8 @@ enum Work {
     },
     /// A command of the benchmarks in the profile `bench`.
     Bench { arguments: &'static [&'static str] },
-    /// The fuzz targets under libFuzzer.
-    Fuzz,
+    /// A run of this program that takes minutes.
+    Timed { run: fn(Option<&str>) -> Outcome },
     /// A suite of the SDKs with its arguments.
     Suite {
         run: fn(&[String]) -> Outcome,
@@ -34,6 +35,18 @@ enum Work {
 }
 
 const RUNS: &[Run] = &[
+    Run {
+        name: "trust",
+        summary: "90 minutes of the checks of docs/reliability.md, with fresh seeds, recorded",
+        work: Work::Timed { run: trust::run },
+    },
+    Run {
+        name: "trust-table",
+        summary: "the tables of docs/reliability.md anew from the recorded parts",
+        work: Work::Timed {
+            run: trust::write_table,
+        },
+    },
     Run {
         name: "queries",
         summary: "100,000 random queries against a plain list",
@@ -100,7 +113,7 @@ const RUNS: &[Run] = &[
     Run {
         name: "fuzz",
         summary: "5 minutes of each fuzz target under libFuzzer; needs a C++ compiler",
-        work: Work::Fuzz,
+        work: Work::Timed { run: fuzz::run },
     },
     Run {
         name: "slow-clients",
@@ -348,7 +361,8 @@ pub(crate) fn help() -> String {
         text.push_str(&format!("  {:<16} {}\n", run.name, run.summary));
     }
     text.push_str(
-        "\n--minutes N sets the duration of the runs of the blog, and of each fuzz target.\n",
+        "\n--minutes N sets the duration of `trust`, of the runs of the blog, and of each fuzz \
+         target.\n",
     );
     text.push_str("docs/testing.md gives the figures of the last runs.\n");
     text.push_str("Variables of the environment replace the settings: ");
@@ -414,7 +428,7 @@ impl Work {
                 }
                 must(&mut command)
             }
-            Work::Fuzz => fuzz::run(minutes),
+            Work::Timed { run } => run(minutes),
             Work::Suite { run, arguments } => {
                 let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
                 run(&arguments)

@@ -35,6 +35,7 @@ mod sdk_tools;
 mod suite;
 mod tables;
 mod tidy;
+mod trust;
 mod web;
 
 use std::process::ExitCode;
@@ -211,7 +212,7 @@ const COMMANDS: &[(&str, &[Command])] = &[
             },
             Command {
                 name: "long",
-                arguments: "RUN...",
+                arguments: "[--minutes N] RUN...",
                 summary: "runs of minutes to hours: many random cases, splits and kills",
                 help: long::help,
                 run: long::run,

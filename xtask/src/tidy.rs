@@ -20,6 +20,7 @@ mod markdown;
 mod questions;
 mod ratchet;
 mod readmes;
+mod reliability;
 mod retired;
 mod skipped;
 mod test_modules;
@@ -62,6 +63,10 @@ const RULES: &[Rule] = &[
     (
         "the compat document has the tables of the code",
         compat::stale_tables,
+    ),
+    (
+        "the figures of the reliability document are the recorded ones",
+        reliability::complaints,
     ),
     (
         "each record of a decision has one link in the index",

@@ -7,11 +7,17 @@
 //! every item must have its acknowledged value, or the value of a write whose outcome the client
 //! did not learn. The index must find the same items as a scan, the counters must match, and no LSN
 //! or item number may occur twice.
+//!
+//! `ORRERY_CRASH_HISTORIES` adds histories whose writes follow from seeds, the first of which is
+//! `ORRERY_CRASH_FIRST`. A crash image is the state of the store after a crash at one step of such
+//! a history; the number of images that were checked is printed.
+
+#![allow(clippy::print_stdout)] // the number of crash images is part of the result
 
 use crate::support::{self, *};
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Feed, Profile};
-use orrery_model::world::SeededWorld;
+use orrery_model::world::{SPLIT_MIX_STEP, SeededWorld, split_mix};
 use orrery_model::{Error, Json, Kind};
 use orrery_storage::testing::{Crashing, Failing, Fault};
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore};
@@ -52,6 +58,106 @@ const AFTER: &[&[Write]] = &[
     &[Create(1, 12)],
     &[Delete(4), Create(7, 70)],
 ];
+/// Writes after a split or merge.
+const AFTER_RANGE_CHANGE: &[Write] = &[
+    Upsert(6, 63),
+    Upsert(1, 14),
+    Upsert(3, 32),
+    Upsert(5, 52),
+    Delete(5),
+];
+
+/// The writes of a history.
+struct Script {
+    before: Vec<Vec<Write>>,
+    after: Vec<Vec<Write>>,
+    /// The writes between the steps of the split and of the merge.
+    during_range_change: [Vec<Vec<Write>>; 2],
+    after_range_change: [Vec<Write>; 2],
+}
+
+impl Script {
+    /// Returns the writes of the constants.
+    fn written() -> Script {
+        let lists = |lists: &[&[Write]]| lists.iter().map(|list| list.to_vec()).collect();
+        Script {
+            before: lists(BEFORE),
+            after: lists(AFTER),
+            during_range_change: [lists(DURING_RANGE_CHANGE), lists(DURING_RANGE_CHANGE)],
+            after_range_change: [AFTER_RANGE_CHANGE.to_vec(), AFTER_RANGE_CHANGE.to_vec()],
+        }
+    }
+
+    /// Returns writes that follow from a seed, in lists of the same shape.
+    fn random(seed: u64) -> Script {
+        let mut writes = RandomWrites {
+            random: split_mix(seed),
+            stored: BTreeSet::new(),
+            value: 100,
+        };
+        let before = writes.lists(5);
+        let mut after = writes.lists(2);
+        // A split needs items with several partition keys.
+        after.push((1..7).map(|id| writes.upsert(id)).collect());
+        let split = (writes.lists(2), writes.list(5));
+        let merge = (writes.lists(2), writes.list(5));
+        Script {
+            before,
+            after,
+            during_range_change: [split.0, merge.0],
+            after_range_change: [split.1, merge.1],
+        }
+    }
+}
+
+/// A source of writes, each of which succeeds if all writes before it did.
+struct RandomWrites {
+    random: u64,
+    /// The items that exist.
+    stored: BTreeSet<u32>,
+    /// The last value; each write has a value of its own.
+    value: u32,
+}
+
+impl RandomWrites {
+    fn below(&mut self, end: u64) -> u64 {
+        self.random = self.random.wrapping_add(SPLIT_MIX_STEP);
+        split_mix(self.random) % end
+    }
+
+    fn upsert(&mut self, id: u32) -> Write {
+        self.value += 1;
+        self.stored.insert(id);
+        Upsert(id, self.value)
+    }
+
+    fn write(&mut self) -> Write {
+        let id = 1 + self.below(7) as u32;
+        self.value += 1;
+        match (self.stored.contains(&id), self.below(3)) {
+            (true, 0) => {
+                self.stored.remove(&id);
+                Delete(id)
+            }
+            (true, 1) => Replace(id, self.value),
+            (false, 0 | 1) => {
+                self.stored.insert(id);
+                Create(id, self.value)
+            }
+            (_, _) => self.upsert(id),
+        }
+    }
+
+    /// Returns 1 to `most` writes.
+    fn list(&mut self, most: u64) -> Vec<Write> {
+        let count = 1 + self.below(most);
+        (0..count).map(|_| self.write()).collect()
+    }
+
+    fn lists(&mut self, count: usize) -> Vec<Vec<Write>> {
+        (0..count).map(|_| self.list(4)).collect()
+    }
+}
 
 impl Write {
     fn id(self) -> u32 {
@@ -296,16 +402,17 @@ fn set_up(engine: &Engine) -> Result<Arc<Container>, Error> {
 }
 
 /// Runs the history described at the top of this file.
-fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
+fn history(engine: &Engine, ledger: &mut Ledger, script: &Script) -> Result<(), Error> {
     let container = set_up(engine)?;
-    BEFORE
+    script
+        .before
         .iter()
         .try_for_each(|writes| ledger.send(engine, &container, writes))?;
     engine
         .replace_container(&container, &object(OTHER_POLICY), None)
         .result?;
     // Writes and steps of the reindexing alternate.
-    for writes in AFTER {
+    for writes in &script.after {
         engine.reindex_some(1)?;
         ledger.send(engine, &container, writes)?;
     }
@@ -316,7 +423,8 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
         range: largest_range(engine, &container)?,
         at: SplitAt::Median,
     };
-    for change in [split, RangeChange::Merge { ranges: Vec::new() }] {
+    let merge = RangeChange::Merge { ranges: Vec::new() };
+    for (place, change) in [split, merge].into_iter().enumerate() {
         let change = match change {
             RangeChange::Merge { .. } => {
                 let (ranges, _) = engine.partition_key_ranges(&container)?;
@@ -327,7 +435,7 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
             split => split,
         };
         let mut status = engine.begin_range_change(&container, change, true)?;
-        for writes in DURING_RANGE_CHANGE {
+        for writes in &script.during_range_change[place] {
             ledger.send(engine, &container, writes)?;
             status = engine.step_range_change(status.id)?;
         }
@@ -336,17 +444,7 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
             return Err(Error::internal(failure));
         }
         engine.destroy_deleted()?;
-        ledger.send(
-            engine,
-            &container,
-            &[
-                Upsert(6, 63),
-                Upsert(1, 14),
-                Upsert(3, 32),
-                Upsert(5, 52),
-                Delete(5),
-            ],
-        )?;
+        ledger.send(engine, &container, &script.after_range_change[place])?;
     }
     Ok(())
 }
@@ -373,26 +471,40 @@ fn world() -> Arc<SeededWorld> {
 
 #[test]
 fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
+    crash_at_each_step("the written history", &Script::written());
+    let mut images = 0;
+    let first = u64::from(setting("ORRERY_CRASH_FIRST", 0));
+    for seed in first..first + u64::from(setting("ORRERY_CRASH_HISTORIES", 1)) {
+        images += crash_at_each_step(&format!("history {seed}"), &Script::random(seed));
+    }
+    println!("crash images: {images}");
+}
+
+/// Runs a history once for each step at which the store can crash. Returns the number of steps.
+#[track_caller]
+fn crash_at_each_step(name: &str, script: &Script) -> u64 {
     let store = Arc::new(Crashing::new(None));
     let engine = open(store.clone(), Profile::Modern, world()).expect("an engine");
-    history(&engine, &mut Ledger::default()).expect("nothing fails");
+    history(&engine, &mut Ledger::default(), script)
+        .unwrap_or_else(|e| panic!("{name}: nothing fails: {e:?}"));
     drop(engine);
     let steps = store.steps();
-    assert!(steps > 30, "only {steps} steps");
+    assert!(steps > 30, "{name}: only {steps} steps");
     for step in 0..steps {
+        let place = format!("{name}, step {step}");
         let (mut ledger, world) = (Ledger::default(), world());
         let store = Arc::new(Crashing::new(Some(step)));
         if let Ok(engine) = open(store.clone(), Profile::Modern, world.clone()) {
-            let ended = history(&engine, &mut ledger);
+            let ended = history(&engine, &mut ledger, script);
             assert!(
                 ended.is_err() || step + 1 >= steps,
-                "no crash occurred at step {step}"
+                "no crash occurred at {place}"
             );
         }
         let store = Arc::new(store.reopen(None));
         let engine =
-            open(store, Profile::Modern, world).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
-        let container = set_up(&engine).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
+            open(store, Profile::Modern, world).unwrap_or_else(|e| panic!("{place}: {e:?}"));
+        let container = set_up(&engine).unwrap_or_else(|e| panic!("{place}: {e:?}"));
         let database = engine.database(Id::Name("db")).expect("the database");
         assert_eq!(
             engine
@@ -401,13 +513,15 @@ fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
                 .expect("a list")
                 .rows
                 .len(),
-            1
+            1,
+            "{place}"
         );
         ledger.check(&engine, &container);
         engine.finish_reindexing().expect("reindexing completes");
         ledger.check(&engine, &container);
         ledger.check_further_writes(&engine, &container);
     }
+    steps
 }
 
 #[test]
@@ -416,7 +530,7 @@ fn a_second_crash_after_reopening_loses_no_acknowledged_write() {
         let (mut ledger, world) = (Ledger::default(), world());
         let store = Arc::new(Crashing::new(Some(40)));
         let engine = open(store.clone(), Profile::Modern, world.clone()).expect("an engine");
-        history(&engine, &mut ledger).expect_err("it crashes");
+        history(&engine, &mut ledger, &Script::written()).expect_err("it crashes");
         let store = Arc::new(store.reopen(Some(step)));
         if let Ok(engine) = open(store.clone(), Profile::Modern, world.clone()) {
             let container = set_up(&engine);
@@ -540,7 +654,7 @@ fn a_reopened_directory_keeps_everything() {
     };
     let store = open_store();
     let engine = open(store.clone(), Profile::Modern, world.clone()).expect("an engine");
-    history(&engine, &mut ledger).expect("nothing fails");
+    history(&engine, &mut ledger, &Script::written()).expect("nothing fails");
     let container = set_up(&engine).expect("the container");
     for (kind, extra) in [
         (ScriptKind::Function, ""),

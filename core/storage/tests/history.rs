@@ -1,5 +1,7 @@
 //! Random histories against a simple model: a `BTreeMap` for each partition. Memory and local
 //! engine run mirrored, so all three must agree at every step.
+//!
+//! `ORRERY_STORE_CASES` is the number of histories.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -220,9 +222,14 @@ fn run(steps: Vec<Step>) {
     }
 }
 
+fn cases() -> u32 {
+    let text = std::env::var("ORRERY_STORE_CASES").ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(40)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 40,
+        cases: cases(),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -16,3 +16,4 @@ mod damage;
 mod exhaustion;
 mod history;
 mod memory;
+mod power_loss;

@@ -17,13 +17,9 @@
 //!
 //! Promises: the file on disk has every round that has ended.
 
-use std::fs;
 use std::path::Path;
 
-use crate::sdk_tools::read;
-
-const HEADING: &str = "binary\tinputs\trounds\tfailures\tslowest s\tfirst round\tlast round\t\
-                       failed tests\n";
+use crate::history::rows::{self, Row};
 
 /// The rounds of one binary with one state of its inputs.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,37 +53,12 @@ pub(super) struct Counts(Vec<Count>);
 impl Counts {
     /// Reads a file; a file that does not exist has no lines.
     pub(super) fn of_file(path: &Path) -> Result<Counts, String> {
-        match path.is_file() {
-            true => Counts::parsed(&read(path)?)
-                .map_err(|line| format!("{}:{line}: this is no count of rounds", path.display())),
-            false => Ok(Counts::default()),
-        }
+        rows::of_file(path).map(Counts)
     }
 
-    /// Returns the lines of a text, or the number of a line that is none.
-    fn parsed(text: &str) -> Result<Counts, usize> {
-        let mut counts = Vec::new();
-        for (place, line) in text.lines().enumerate() {
-            if place > 0 || line != HEADING.trim_end() {
-                counts.push(Count::parsed(line).ok_or(place + 1)?);
-            }
-        }
-        Ok(Counts(counts))
-    }
-
-    fn text(&self) -> String {
-        let mut text = HEADING.to_owned();
-        for count in &self.0 {
-            text.push_str(&count.text());
-        }
-        text
-    }
-
-    /// Writes the file anew: first beside it, so that no interruption loses the rounds before.
+    /// Writes the file anew.
     pub(super) fn write(&self, path: &Path) -> Result<(), String> {
-        let beside = path.with_extension("new");
-        let written = fs::write(&beside, self.text()).and_then(|()| fs::rename(&beside, path));
-        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+        rows::write(path, &self.0)
     }
 
     /// Returns the line of a binary with these inputs.
@@ -146,23 +117,27 @@ impl Count {
     fn is_of(&self, name: &str, inputs: &str) -> bool {
         self.name == name && self.inputs == inputs
     }
+}
 
-    fn text(&self) -> String {
-        format!(
-            "{}\t{}\t{}\t{}\t{:.1}\t{}\t{}\t{}\n",
-            self.name,
-            self.inputs,
-            self.rounds,
-            self.failures,
-            self.slowest_s,
-            self.first,
-            self.last,
-            self.failed_tests.join(" ")
-        )
+impl Row for Count {
+    const HEADING: &'static str = "binary\tinputs\trounds\tfailures\tslowest s\tfirst round\t\
+                                   last round\tfailed tests";
+    const NAME: &'static str = "count of rounds";
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            self.inputs.clone(),
+            self.rounds.to_string(),
+            self.failures.to_string(),
+            format!("{:.1}", self.slowest_s),
+            self.first.clone(),
+            self.last.clone(),
+            self.failed_tests.join(" "),
+        ]
     }
 
-    fn parsed(line: &str) -> Option<Count> {
-        let cells: Vec<&str> = line.split('\t').collect();
+    fn of_cells(cells: &[&str]) -> Option<Count> {
         let [
             name,
             inputs,
@@ -172,18 +147,18 @@ impl Count {
             first,
             last,
             tests,
-        ] = cells[..]
+        ] = cells
         else {
             return None;
         };
         Some(Count {
-            name: name.to_owned(),
-            inputs: inputs.to_owned(),
+            name: (*name).to_owned(),
+            inputs: (*inputs).to_owned(),
             rounds: rounds.parse().ok()?,
             failures: failures.parse().ok()?,
             slowest_s: slowest_s.parse().ok()?,
-            first: first.to_owned(),
-            last: last.to_owned(),
+            first: (*first).to_owned(),
+            last: (*last).to_owned(),
             failed_tests: tests.split_whitespace().map(str::to_owned).collect(),
         })
     }
@@ -219,7 +194,7 @@ mod tests {
         counts.add("a lib", "1", &failed("m::t"));
         counts.add("a lib", "1", &failed("m::t"));
         let line = "a lib\t1\t4\t2\t3.0\t2026-11-26 1a2b3c4\t2026-11-28 5d6e7f8\tm::t\n";
-        assert_eq!(counts.text(), format!("{HEADING}{line}"));
+        assert_eq!(rows::text(&counts.0), format!("{}\n{line}", Count::HEADING));
     }
 
     #[test]
@@ -236,20 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_written_is_read_back() {
-        let path = std::env::temp_dir().join(format!("xtask-counts-{}", std::process::id()));
-        assert_eq!(Counts::of_file(&path), Ok(Counts::default()));
+    fn a_line_is_read_back_and_one_of_another_form_is_refused() {
         let mut counts = Counts::default();
         counts.add("b lib", "1", &failed("m::t"));
         counts.add("a lib", "1", &passed(1.5));
-        counts.write(&path).unwrap();
-        assert_eq!(Counts::of_file(&path), Ok(counts));
-        fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn a_line_of_another_form_is_refused_with_its_number() {
-        assert_eq!(Counts::parsed(&format!("{HEADING}a lib\t1\n")), Err(2));
+        let read = rows::parsed("f", &rows::text(&counts.0)).map(Counts);
+        assert_eq!(read, Ok(counts));
+        let refusal = rows::parsed::<Count>("f", "a lib\t1\n").unwrap_err();
+        assert_eq!(refusal, "f:1: this is no count of rounds");
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Drop for BusyLoops {
 ///
 /// # Errors
 /// The exit status, the limit, or the reason why the program did not start.
-pub(super) fn run_within(limit: Duration, command: &mut Command) -> Outcome {
+pub(crate) fn run_within(limit: Duration, command: &mut Command) -> Outcome {
     let begun = Instant::now();
     let mut child = command
         .process_group(0)

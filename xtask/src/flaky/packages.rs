@@ -12,10 +12,10 @@ use crate::json::{Value, parse};
 use crate::run::{cargo, linted_cargo, output_of};
 
 /// A package of the workspace.
-pub(super) struct Package {
-    pub(super) name: String,
+pub(crate) struct Package {
+    pub(crate) name: String,
     /// The folder of its manifest.
-    pub(super) root: PathBuf,
+    pub(crate) root: PathBuf,
     /// The packages of this workspace that it names in its manifest.
     pub(super) uses: Vec<Used>,
     /// Its libraries, programs and files of tests that have tests.
@@ -60,7 +60,7 @@ impl Target {
 }
 
 /// Returns the packages of the workspace.
-pub(super) fn packages() -> Result<Vec<Package>, String> {
+pub(crate) fn packages() -> Result<Vec<Package>, String> {
     let mut metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--locked"]);
     packages_in(&output_of(&mut metadata)?)
 }
@@ -103,7 +103,7 @@ fn package_of(package: &Value) -> Option<Package> {
 
 /// Builds the test binaries of these names, all without one, and returns the paths of binaries by
 /// their names. The libraries are always built for the whole workspace, with the same features.
-pub(super) fn build(
+pub(crate) fn build(
     packages: &[Package],
     names: &[&str],
 ) -> Result<BTreeMap<String, PathBuf>, String> {
