@@ -269,7 +269,7 @@ mod tests {
             address: address.to_owned(),
             patroni: None,
         };
-        let hosts = vec![host("db1:5433"), host("[::1]"), host("/run/pg")];
+        let hosts = vec![host("db1:5433"), host("[::1]:5432"), host("/run/pg")];
         let mut cluster = ClusterConfig::new("main", hosts, "o'rrery", "postgres");
         cluster.tls = Tls::Off;
         cluster.connect_timeout_ms = 2_500;
