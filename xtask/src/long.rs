@@ -225,7 +225,7 @@ const RUNS: &[Run] = &[
         },
     },
     Run {
-        name: "writes",
+        name: "fleet-writes",
         summary: "a million writes by procedures, batches and triggers through faults of a fleet",
         work: Work::Suite {
             run: conformance::run,
@@ -441,12 +441,19 @@ impl Work {
 mod tests {
     use super::*;
     use crate::run::root;
+    use std::collections::BTreeSet;
 
     #[test]
     fn an_unknown_run_is_refused_and_the_runs_are_listed() {
         let refusal = run(&["queries".to_owned(), "forever".to_owned()]).unwrap_err();
         let says_both = refusal.contains("`forever`") && refusal.contains("official-python");
         assert!(says_both, "{refusal}");
+    }
+
+    #[test]
+    fn each_run_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = RUNS.iter().map(|run| run.name).collect();
+        assert_eq!(names.len(), RUNS.len());
     }
 
     #[test]
