@@ -278,20 +278,28 @@ pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     refuse_used(directory)?;
     let restored = restore_directory(arguments, directory)?;
     print(&format!(
-        "{restored}\nA server that uses it is started by: orrery start --data-dir {}\n",
+        "{}\nA server that uses it is started by: orrery start --data-dir {}\n",
+        restored.words,
         directory.display()
     ))
 }
 
+/// A data directory that was restored.
+pub(crate) struct RestoredDirectory {
+    /// A sentence that says what was restored.
+    pub(crate) words: String,
+    /// The moment of the data, in milliseconds since 1970.
+    pub(crate) moment_ms: u64,
+}
+
 /// Restores a backup, or a moment of a continuous backup, into a directory that is new or empty.
-/// Returns a sentence that says what was restored.
 ///
 /// # Errors
 /// As [`run`].
 pub(crate) fn restore_directory(
     arguments: &RestoreArguments,
     directory: &Path,
-) -> Result<String, Failure> {
+) -> Result<RestoredDirectory, Failure> {
     let folder = store_folder(directory);
     let (path, backup) = (&arguments.path, arguments.backup.as_deref());
     let restored = match arguments.to {
@@ -300,26 +308,32 @@ pub(crate) fn restore_directory(
                 restore(path, backup, &folder, on_progress)
             })?;
             let manifest = restored.manifest;
-            format!(
-                "Restored the backup {} of {}: {} files, {} bytes.",
-                manifest.id,
-                contents(&manifest),
-                manifest.files.len(),
-                manifest.bytes
-            )
+            RestoredDirectory {
+                words: format!(
+                    "Restored the backup {} of {}: {} files, {} bytes.",
+                    manifest.id,
+                    contents(&manifest),
+                    manifest.files.len(),
+                    manifest.bytes
+                ),
+                moment_ms: manifest.moment_ms,
+            }
         }
         Some(moment) => {
             let restored = with_progress("restoring", |on_progress| {
                 restore_to(path, moment, &folder, on_progress)
             })?;
-            format!(
-                "Restored the data as of {}: the backup {} and {} segments of the log with {} \
-                 bytes.",
-                time_text(restored.second),
-                restored.base.id,
-                restored.segments,
-                restored.segment_bytes
-            )
+            RestoredDirectory {
+                words: format!(
+                    "Restored the data as of {}: the backup {} and {} segments of the log with \
+                     {} bytes.",
+                    time_text(restored.second),
+                    restored.base.id,
+                    restored.segments,
+                    restored.segment_bytes
+                ),
+                moment_ms: restored.second.saturating_mul(1_000).saturating_add(999),
+            }
         }
     };
     mark_data(directory)?;

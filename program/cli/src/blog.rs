@@ -19,7 +19,6 @@
 
 mod drift;
 mod filling;
-mod inside;
 mod migrate;
 mod pipelines;
 mod place;

@@ -134,7 +134,7 @@ pub(crate) enum Command {
     /// Make, list, verify and remove backups of a data directory
     #[command(after_help = backup::BACKUP_HELP)]
     Backup(BackupArguments),
-    /// Restore a backup into a new data directory
+    /// Restore a backup into a new data directory, or containers of it into an account that runs
     #[command(after_help = backup::RESTORE_HELP)]
     Restore(RestoreArguments),
     /// Copy the data of a data directory to PostgreSQL clusters, or back, while no server runs

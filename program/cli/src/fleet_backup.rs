@@ -18,7 +18,7 @@ pub(crate) use record::is_folder;
 
 use crate::command::{CreateArguments, RestoreArguments};
 use crate::management::print;
-use orrery_backup::{Moment, time_text};
+use orrery_backup::{Moment, is_remote, time_text};
 use orrery_model::world::World;
 use orrery_server::{Failure, SystemWorld};
 use orrery_storage_postgres::ClusterConfig;
@@ -29,6 +29,8 @@ use std::path::Path;
 
 /// The least rate that pg_basebackup takes, in bytes a second.
 const RATE_MIN: u64 = 32 << 10;
+/// The end of the names of whole backups of a data directory.
+const ARCHIVE_SUFFIX: &str = ".tar.zst";
 const DAY_MS: u64 = 24 * 3_600_000;
 
 /// Makes a base backup of each cluster of a file.
@@ -37,6 +39,13 @@ const DAY_MS: u64 = 24 * 3_600_000;
 /// [`Failure::Usage`] for options that cannot be used, [`Failure::Failed`] if a program of
 /// PostgreSQL is missing or fails.
 pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result<(), Failure> {
+    let target = &arguments.target;
+    if is_remote(target) || target.to_string_lossy().ends_with(ARCHIVE_SUFFIX) {
+        return Err(Failure::Usage(format!(
+            "{}: base backups are folders of files: name a folder",
+            target.display()
+        )));
+    }
     let rate = match arguments.bytes_per_second {
         Some(rate @ 1..RATE_MIN) => {
             return Err(Failure::Usage(format!(
@@ -52,7 +61,7 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
     }
     let programs = postgres::Programs::find()?;
 
-    let folder = FleetFolder::claim(&arguments.target)?;
+    let folder = FleetFolder::claim(target)?;
     let moment_ms = SystemWorld::new().now_ms();
     let unfinished = folder.begin(moment_ms)?;
     let mut made = Vec::new();
@@ -73,7 +82,7 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
     folder.finish(unfinished, &backup)?;
     print(&match arguments.management.json {
         true => format!("{:#}\n", json!(backup)),
-        false => made_text(&arguments.target, &backup),
+        false => made_text(target, &backup),
     })
 }
 
@@ -246,6 +255,10 @@ fn recovery_of(
     let archive = std::path::absolute(archive)
         .map_err(|error| Failure::Usage(format!("{}: {error}", archive.display())))?;
     let mut text = format!("restore_command = {}\n", postgres::copy_command(&archive)?);
+    // A cluster that was recovered once has its target of then in the same file.
+    for target in ["", "_name", "_xid", "_lsn", "_time"] {
+        let _ = writeln!(text, "recovery_target{target} = ''");
+    }
     match arguments.to {
         Some(Moment::Second(second)) => {
             if let Some(last) = backup.whole_from().filter(|last| second < *last) {

@@ -63,6 +63,7 @@ mod restore_into;
 mod retention;
 mod rotation;
 mod script_host;
+mod server_inside;
 mod settings;
 mod shell;
 mod shell_files;

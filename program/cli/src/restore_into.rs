@@ -1,49 +1,52 @@
 //! `orrery restore --into`: databases and containers of a backup in an account that runs.
 //!
-//! The whole backup is restored into a directory for the time of the command, and a server of this
-//! program serves it. From there the containers are copied by requests, so the account may be of
-//! this program, of a fleet or of the service.
+//! The whole backup is restored into a directory for the time of the command, and a server in this
+//! process serves it, with a clock that stands at the moment of the backup. From there the
+//! containers are copied by requests, so the account may be of this program, of a fleet or of the
+//! service.
 //!
-//! Promises: no container that exists is changed. At the end, after a failure and after Ctrl-C, the
-//! directory is removed, and a container that is not complete is named.
-//! Leaves out: a restore that goes on where an interrupted one stopped.
+//! Promises: no container that exists is changed, and all items of the moment are copied, also those
+//! whose time to live is over today. At the end, after a failure and after a signal, the directory
+//! is removed, and a container that is not complete is named.
+//! Leaves out: SIGKILL, which leaves the directory, and users and permissions.
 
-use crate::backup::restore_directory;
-use crate::command::RestoreArguments;
+use crate::backup::{RestoredDirectory, restore_directory};
+use crate::command::{RestoreArguments, StartArguments};
 use crate::management::print;
-use crate::rotation;
-use crate::signals;
-use crate::temporary_server::TemporaryServer;
+use crate::server_inside::ServerInside;
 use crate::transfer::{client_failure, failure, runtime, tell};
+use crate::{rotation, signals};
 use orrery_client::{Client, ConnectionOptions, Secret};
-use orrery_server::Failure;
+use orrery_gateway::LogLevel;
+use orrery_server::address::Listen;
+use orrery_server::{Failure, MemoryLimit};
 use orrery_tools::connection;
 use orrery_tools::copy::Selection;
 use orrery_tools::transfer::on_stderr;
 use std::cell::RefCell;
-use std::ffi::OsStr;
 use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::time::Duration;
 
-/// Waits of one request to the restored data, whose containers have their budgets of before.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The memory of the server of the restored data, which may run beside one with much more.
+const MEMORY_BYTES: u64 = 512 << 20;
 /// Attempts to remove the directory: a restore that was interrupted may write into it once more.
-const REMOVALS: u32 = 100;
+const REMOVALS: u32 = 1_000;
 
 /// The directory of the restored backup. Dropping it removes the directory.
 struct WorkDirectory(PathBuf);
 
 impl WorkDirectory {
-    /// Creates a directory of its own in `home`.
+    /// Creates a directory with a new name in `home`.
     fn new(home: &Path) -> Result<Self, Failure> {
-        let path = home.join(format!("orrery-restore-{}", process::id()));
-        match std::fs::create_dir(&path) {
-            Ok(()) => Ok(Self(path)),
-            Err(error) => Err(Failure::Failed(format!(
-                "cannot create {}: {error}",
-                path.display()
+        let made = tempfile::Builder::new()
+            .prefix("orrery-restore-")
+            .tempdir_in(home);
+        match made {
+            Ok(directory) => Ok(Self(directory.keep())),
+            Err(error) => Err(Failure::Usage(format!(
+                "cannot create a directory in {}: {error}; --work-dir names another",
+                home.display()
             ))),
         }
     }
@@ -55,10 +58,13 @@ impl Drop for WorkDirectory {
             match std::fs::remove_dir_all(&self.0) {
                 Ok(()) => return,
                 Err(error) if error.kind() == ErrorKind::NotFound => return,
-                Err(_) => {}
+                Err(_) => std::thread::yield_now(),
             }
         }
-        tell(&format!("{} could not be removed", self.0.display()));
+        tell(&format!(
+            "{} could not be removed: delete it",
+            self.0.display()
+        ));
     }
 }
 
@@ -85,63 +91,98 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
     let (target, _) = connection::client(&options).map_err(client_failure)?;
     let runtime = runtime()?;
 
-    // The place that is being written is known after an interruption too.
-    let incomplete = RefCell::new(None);
+    let home = arguments.work_dir.clone();
+    let directory = WorkDirectory::new(&home.unwrap_or_else(std::env::temp_dir))?;
+
+    // The place that is being written, and the server, are known after an interruption too.
+    let work = Work::default();
     let outcome = runtime.block_on(async {
-        let interrupted = signals::shutdown()?;
+        let interrupted = signals::ending()?;
         tokio::select! {
-            outcome = restore_and_copy(arguments, &target, &incomplete) => outcome,
+            outcome = restore_and_copy(arguments, &target, &directory.0, &work) => outcome,
             () = interrupted => Err(Failure::Failed("the restore was interrupted".into())),
         }
     });
-    // A restore that is interrupted goes on until its next file, which nobody waits for.
+    // A restore that is interrupted goes on until its next file, for which nothing waits.
     runtime.shutdown_background();
-    match (outcome, incomplete.take()) {
+    if let Some(server) = work.server.take() {
+        server.stop()?;
+    }
+    drop(directory);
+    match (outcome, work.incomplete.take()) {
         (Err(Failure::Failed(message)), Some(place)) => Err(Failure::Failed(format!(
-            "{message}; {place} in the account is not complete: delete it, and restore it again"
+            "{message}\n{place} in the account is not complete: delete it, and repeat the command \
+             with --skip-existing"
         ))),
         (outcome, _) => outcome,
     }
+}
+
+/// The state of a restore that is to be ended in order.
+#[derive(Default)]
+struct Work {
+    server: RefCell<Option<ServerInside>>,
+    /// The container in the account whose items are being written.
+    incomplete: RefCell<Option<String>>,
 }
 
 /// Restores the backup, serves it, and copies the selection.
 async fn restore_and_copy(
     arguments: &RestoreArguments,
     target: &Client,
-    incomplete: &RefCell<Option<String>>,
+    directory: &Path,
+    work: &Work,
 ) -> Result<(), Failure> {
     let selection = Selection {
         database: arguments.database.clone(),
         containers: arguments.container.clone(),
         as_database: arguments.as_database.clone(),
         as_container: arguments.as_container.clone(),
+        skips_existing: arguments.skip_existing,
     };
     // A restore may take hours: the account is asked first.
     target.databases().await.map_err(client_failure)?;
-    selection.refuse_existing(target).await.map_err(failure)?;
+    selection.check(target).await.map_err(failure)?;
 
-    // The server is dropped before its directory.
-    let home = arguments.work_dir.clone();
-    let directory = WorkDirectory::new(&home.unwrap_or_else(std::env::temp_dir))?;
-    let data = directory.0.join("data");
+    let data = directory.join("data");
     let (of_restore, path) = (arguments.clone(), data.clone());
     let restored = tokio::task::spawn_blocking(move || restore_directory(&of_restore, &path));
     let restored = restored.await;
-    tell(&restored.map_err(|error| Failure::Failed(format!("the restore ended: {error}")))??);
+    let restored =
+        restored.map_err(|error| Failure::Failed(format!("the restore ended: {error}")))??;
+    tell(&restored.words);
 
-    // Without a key of its own the server would be open to every user of this machine.
-    let key_file = directory.0.join("account.key");
-    rotation::create(&key_file)?;
-    let options = [OsStr::new("--key-file"), key_file.as_os_str()];
-    let server = TemporaryServer::start(&data, &options)?;
+    let server = serve(&data, &directory.join("account.key"), &restored)?;
     let options = ConnectionOptions {
-        endpoint: Some(server.endpoint.clone()),
-        key: Some(Secret::new(server.key.clone())),
+        endpoint: Some(server.facts.endpoint()),
+        key: Some(Secret::new(server.facts.key.clone())),
         ..ConnectionOptions::default()
     };
+    work.server.replace(Some(server));
     let (source, _) = connection::client(&options).map_err(client_failure)?;
-    let source = source.with_patience(PATIENCE);
-    copy(&selection, &source, target, incomplete).await
+    copy(&selection, &source, target, work).await
+}
+
+/// Starts a server on the restored data, for this process alone.
+fn serve(
+    data: &Path,
+    key_file: &Path,
+    restored: &RestoredDirectory,
+) -> Result<ServerInside, Failure> {
+    // Without a key of its own the server would be open to every user of this machine.
+    rotation::create(key_file)?;
+    let mut config = StartArguments::without_environment()
+        .map_err(Failure::Failed)?
+        .into_config()?;
+    config.clients.listen = vec![Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))];
+    config.admin.listen = None;
+    config.account.key_file = Some(key_file.to_owned());
+    config.data.directory = Some(data.to_owned());
+    config.data.as_of_ms = Some(restored.moment_ms);
+    config.data.scrub_bytes_per_second = 0;
+    config.log.level = LogLevel::Error;
+    config.memory_limit = MemoryLimit::new(MEMORY_BYTES).ok();
+    ServerInside::start(config)
 }
 
 /// Copies the selection, and prints a line for each container.
@@ -149,22 +190,40 @@ async fn copy(
     selection: &Selection,
     source: &Client,
     target: &Client,
-    incomplete: &RefCell<Option<String>>,
+    work: &Work,
 ) -> Result<(), Failure> {
-    let steps = selection.steps(source, target).await.map_err(failure)?;
+    let parts = selection.steps(source, target).await.map_err(failure)?;
+    for place in &parts.skipped {
+        print(&format!("{place} exists and stays as it is\n"))?;
+    }
     let mut items = 0;
-    for step in steps {
+    for step in parts.steps {
         let (origin, place) = (step.origin().to_owned(), step.place().to_owned());
-        incomplete.replace(Some(place.clone()));
+        let Some(created) = step.create(target).await.map_err(failure)? else {
+            print(&format!("{origin} is now {place}, without containers\n"))?;
+            continue;
+        };
+        work.incomplete.replace(Some(place.clone()));
         let progress = on_stderr();
-        let copied = step.run(source, target, &*progress).await;
+        let copied = created.copy_items(source, target, &*progress).await;
         let copied = copied.map_err(failure)?;
-        incomplete.take();
+        work.incomplete.take();
         items += copied;
-        print(&format!("{origin} is now {place}: {copied} items\n"))?;
+        print(&format!(
+            "{origin} is now {place}: {}\n",
+            count_text(copied)
+        ))?;
     }
     print(&format!(
-        "{items} items copied into {}\n",
+        "{} copied into {}\n",
+        count_text(items),
         target.endpoint()
     ))
+}
+
+fn count_text(items: u64) -> String {
+    match items {
+        1 => "1 item".to_owned(),
+        many => format!("{many} items"),
+    }
 }

@@ -34,6 +34,33 @@ pub(crate) fn shutdown() -> Result<impl Future<Output = ()>, Failure> {
     })
 }
 
+/// Returns a future that completes at SIGTERM, SIGINT (Ctrl-C) or SIGHUP (the end of the terminal),
+/// for a command that has something to tidy up. A server reads its keys anew at SIGHUP.
+///
+/// # Errors
+/// [`Failure::Failed`] if the system refuses a signal handler.
+#[cfg(unix)]
+pub(crate) fn ending() -> Result<impl Future<Output = ()>, Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangup = signal(SignalKind::hangup()).map_err(cannot_catch)?;
+    let shutdown = shutdown()?;
+    Ok(async move {
+        tokio::select! {
+            () = shutdown => {}
+            _ = hangup.recv() => {}
+        }
+    })
+}
+
+/// Returns a future that completes at Ctrl-C.
+///
+/// # Errors
+/// None on these systems.
+#[cfg(not(unix))]
+pub(crate) fn ending() -> Result<impl Future<Output = ()>, Failure> {
+    shutdown()
+}
+
 #[cfg(unix)]
 fn cannot_catch(error: std::io::Error) -> Failure {
     Failure::Failed(format!("cannot install a signal handler: {error}"))

@@ -11,8 +11,8 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The beginning of the names of variables that set options.
-const VARIABLES: &str = "ORRERY_";
+/// The beginnings of the names of variables that set options, and the exporter of telemetry.
+const VARIABLES: [&str; 2] = ["ORRERY_", "OTEL_"];
 
 /// A server on a data directory. Dropping it ends the process; the directory stays.
 pub(crate) struct TemporaryServer {
@@ -41,7 +41,8 @@ impl TemporaryServer {
         let mut command = Command::new(program);
         command.env("XDG_CONFIG_HOME", &directory);
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with(VARIABLES) {
+            let text = name.to_string_lossy();
+            if VARIABLES.iter().any(|prefix| text.starts_with(prefix)) {
                 command.env_remove(name);
             }
         }

@@ -187,6 +187,10 @@ fn what_is_no_fleet_and_no_folder_of_its_backups_is_refused() {
         2,
         "",
     );
+    for place in ["s3://bucket/fleet", "fleet.tar.zst"] {
+        let create = ["backup", "create", place, "--cluster-file", &file];
+        refused(&create, 2, "name a folder");
+    }
     let slow = ["--cluster-file", &file, "--bytes-per-second", "1000"];
     refused(
         &[&["backup", "create", &other][..], &slow].concat(),

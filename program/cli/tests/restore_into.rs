@@ -68,8 +68,13 @@ impl World {
             .arg(format!("http://{}", target.address))
             .args(["--work-dir", text(work)])
             .env("ORRERY_KEY", &target.key)
-            // A setting of the user's server is none of the server that serves the backup.
-            .env("ORRERY_CONFIG", "/no/such/orrery.toml")
+            // Settings of the user's server are none of the server that serves the backup.
+            .envs([
+                ("ORRERY_CONFIG", "/no/such/orrery.toml"),
+                ("ORRERY_STORE", "postgres"),
+                ("ORRERY_INIT", "/no/such/definition.json"),
+                ("ORRERY_LISTEN", "127.0.0.1:1"),
+            ])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
@@ -197,6 +202,10 @@ fn wrong_names_and_keys_are_refused_and_nothing_is_written() {
     let two = ["--container", "orders", "--container", "people"];
     let two = [&["--database", "shop", "--as-container", "x"][..], &two].concat();
     refused(world.restore(&other, &two), 2, "--as-container names one");
+    for name in ["", "a/b"] {
+        let named = ["--database", "shop", "--as-database", name];
+        refused(world.restore(&other, &named), 2, "is no name of a database");
+    }
     refused(world.restore(&other, &["--key", "AAAA"]), 1, "key");
     refused(
         world.restore(&other, &["--backup", "none"]),
@@ -205,20 +214,89 @@ fn wrong_names_and_keys_are_refused_and_nothing_is_written() {
     );
     assert_eq!(dump(&other), before);
 
+    // Options of --into do nothing for a data directory, so they are refused there.
     let data = world.folder.path().join("new");
-    let (code, printed) = program::run(&[
-        "restore",
-        text(&world.backups()),
-        "--data-dir",
-        text(&data),
-        "--key",
-        "AAAA",
-    ]);
-    assert_eq!(code, Some(2), "{printed}");
+    for option in [
+        &["--key", "AAAA"][..],
+        &["--database", "shop"],
+        &["--database", "shop", "--container", "orders"],
+        &["--work-dir", "/tmp"],
+        &["--skip-existing"],
+        &["--insecure"],
+        &["--ca-file", "/no/such/file"],
+    ] {
+        let backups = world.backups();
+        let restore = ["restore", text(&backups), "--data-dir", text(&data)];
+        let (code, printed) = program::run(&[&restore, option].concat());
+        assert_eq!(code, Some(2), "{option:?}: {printed}");
+    }
+    assert!(!data.exists());
 }
 
 #[test]
-fn an_interruption_leaves_nothing_and_names_the_container_that_is_not_complete() {
+fn items_whose_time_is_over_today_are_copied_as_of_the_moment() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let data = folder.path().join("data");
+    let server = program::start(&["--data-dir", text(&data)]).expect("it starts");
+    let mut client = server.client();
+    client.create("/dbs", r#"{"id":"shop"}"#);
+    client.create(
+        "/dbs/shop/colls",
+        r#"{"id":"carts","defaultTtl":2,
+            "partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#,
+    );
+    client.create("/dbs/shop/colls/carts/docs", r#"{"id":"a"}"#);
+    let read = || {
+        let read = Request::new("GET", "/dbs/shop/colls/carts/docs/a").key("a");
+        server.client().call(&read).status
+    };
+    let backups = folder.path().join("backups");
+    let admin = format!("http://{}/", server.admin_address);
+    let (code, printed) = program::run(&[
+        "backup",
+        "create",
+        text(&backups),
+        "--data-dir",
+        text(&data),
+        "--admin-endpoint",
+        &admin,
+    ]);
+    assert_eq!(code, Some(0), "{printed}");
+    wait_for("the end of the item", read, |status| *status == 404);
+    let other = program::start(&["--memory"]).expect("it starts");
+    let world = World { server, folder };
+    let printed = done(world.restore(&other, &[]));
+    assert!(
+        printed.contains("shop/carts is now shop/carts: 1 item\n"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn containers_that_exist_are_left_as_they_are_if_asked() {
+    let world = World::new();
+    let mut client = world.server.client();
+    delete_item(&mut client, "/dbs/shop/colls/orders", "1", "ada");
+    let deleted = client.call(&Request::new("DELETE", "/dbs/shop/colls/people"));
+    assert_eq!(deleted.status, 204);
+    let printed = done(world.restore(&world.server, &["--skip-existing"]));
+    assert!(
+        printed.contains("shop/orders exists and stays as it is"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("shop/people is now shop/people: 1 item\n"),
+        "{printed}"
+    );
+    assert!(
+        !dump(&world.server).contains("1.50"),
+        "orders have not changed"
+    );
+}
+
+/// Ends a restore by a signal while it writes items.
+#[track_caller]
+fn check_interruption(signal: &str) {
     let world = World::new();
     let other = program::start(&["--memory"]).expect("it starts");
     let throttled =
@@ -234,12 +312,26 @@ fn an_interruption_leaves_nothing_and_names_the_container_that_is_not_complete()
     };
     wait_for("the container", container, |status| *status == 200);
     let sent = Command::new("kill")
-        .args(["-TERM", &restore.id().to_string()])
+        .args([signal, &restore.id().to_string()])
         .status();
     assert!(sent.expect("kill exists").success());
     let output = restore.wait_with_output().expect("it ends");
     assert_nothing_left(work.path(), &output);
-    refused(output, 1, "interrupted; shop/orders in the account is not");
+    refused(
+        output,
+        1,
+        "interrupted\nshop/orders in the account is not complete",
+    );
+}
+
+#[test]
+fn a_stop_leaves_nothing_and_names_the_container_that_is_not_complete() {
+    check_interruption("-TERM");
+}
+
+#[test]
+fn the_end_of_the_terminal_leaves_nothing() {
+    check_interruption("-HUP");
 }
 
 #[test]
@@ -255,6 +347,9 @@ fn another_client_encryption_key_of_the_same_name_is_not_mixed_up() {
     refused(
         world.restore(&world.server, &into_other),
         2,
-        "has another client encryption key",
+        "was wrapped anew since",
     );
+    // Orders have no encryption policy, and need no key.
+    let orders = ["--container", "orders"];
+    done(world.restore(&world.server, &[&into_other[..], &orders].concat()));
 }

@@ -63,6 +63,9 @@ pub struct DataConfig {
     pub in_memory: bool,
     /// The data directory; `None` for the standard one.
     pub directory: Option<PathBuf>,
+    /// The moment at which the clock of the data stands still, in milliseconds since 1970, so that
+    /// nothing expires; `None` for a clock that goes.
+    pub as_of_ms: Option<u64>,
     /// Bytes of the disk that writes leave free.
     pub reserve_bytes: u64,
     /// Bytes a second that the check of stored blocks reads.

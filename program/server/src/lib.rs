@@ -81,6 +81,7 @@ mod start;
 mod telemetry;
 mod tls;
 mod world;
+mod world_as_of;
 mod write_watch;
 
 pub use admin::AdminServer;

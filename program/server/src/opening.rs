@@ -18,11 +18,12 @@ use crate::keys;
 use crate::observers::Observers;
 use crate::private_file;
 use crate::telemetry::Telemetry;
+use crate::world_as_of::WorldAsOf;
 use orrery_admin::{ContinuousBackups, Fleet};
 use orrery_console::RemoteDatabase;
 use orrery_engine::Engine;
 use orrery_gateway::{ConnectionCounters, Field, Gateway, LogLevel};
-use orrery_model::world::ShiftedWorld;
+use orrery_model::world::{ShiftedWorld, World};
 use orrery_node::{
     Clusters, FleetOfNode, Forwarder, NodeContext, Reader, Seat, Terms, open_owner, open_reader,
     read_file,
@@ -301,7 +302,11 @@ fn open_server(
 
     // The management API may move the clock of the data. Signatures, tokens and log lines need the
     // real time and therefore use the clock of the context.
-    let clock = Arc::new(ShiftedWorld::new(context.world.clone()));
+    let world: Arc<dyn World> = match config.data.as_of_ms {
+        Some(moment_ms) => Arc::new(WorldAsOf::new(context.world.clone(), moment_ms)),
+        None => context.world.clone(),
+    };
+    let clock = Arc::new(ShiftedWorld::new(world));
     context.log(LogLevel::Info, &memory.description());
     if memory.is_too_small() {
         let message = "the machine or the control group has less memory than the server needs: \

@@ -51,12 +51,15 @@ pub async fn dump(
     Ok(definition)
 }
 
-/// Reads the client encryption keys of a database, without what the server adds to them.
-async fn encryption_keys(client: &Client, link: &str) -> Result<Vec<Value>, ClientError> {
+/// Reads the client encryption keys of a database, without what the server adds to them: none from
+/// a server that has no such resource.
+pub(crate) async fn encryption_keys(
+    client: &Client,
+    link: &str,
+) -> Result<Vec<Value>, ClientError> {
     let mut keys = match client.encryption_keys(link).await {
         Ok(keys) => keys,
-        // Other servers of the protocol know no such keys.
-        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) if error.status().is_some_and(is_of_unknown_path) => Vec::new(),
         Err(error) => return Err(error),
     };
     for key in &mut keys {
@@ -66,6 +69,11 @@ async fn encryption_keys(client: &Client, link: &str) -> Result<Vec<Value>, Clie
     }
     keys.sort_by_key(|key| text(key, "id"));
     Ok(keys)
+}
+
+/// Returns true for a status by which servers refuse a path that they do not know.
+fn is_of_unknown_path(status: u16) -> bool {
+    matches!(status, 400 | 404 | 405 | 501)
 }
 
 async fn container(

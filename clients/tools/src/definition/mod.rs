@@ -26,6 +26,7 @@ mod write;
 
 pub use apply::{AppliedChanges, ExistingMode, apply};
 pub use dump::dump;
+pub(crate) use dump::encryption_keys;
 pub use model::{
     ContainerDefinition, DatabaseDefinition, Definition, Script, StatedThroughput, Trigger,
 };

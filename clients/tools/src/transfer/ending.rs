@@ -108,6 +108,11 @@ impl Ended {
         }
     }
 
+    /// Returns the reason alone, for a caller with counts and advice of its own.
+    pub fn into_reason(self) -> TransferError {
+        self.reason
+    }
+
     /// Returns the reason, the counts, and how to go on.
     pub(super) fn words(&self, voice: Voice) -> String {
         let reason = self.reason.words(voice);

@@ -1,8 +1,8 @@
 //! The announcement on standard output that a blog is ready: a text for people, or a line of JSON
 //! for programs.
 
-use super::inside::Facts;
 use super::place::Place;
+use crate::server_inside::Facts;
 use orrery_blog::Model;
 use orrery_model::{Json, object};
 use orrery_server::Failure;

@@ -8,13 +8,13 @@
 //! 5. At SIGTERM or Ctrl-C, also during the fill, all parts stop in reverse order: the application
 //!    finishes its requests, the pipelines release their leases, the server closes its data.
 
-use super::inside::{Facts, ServerInside};
 use super::pipelines::Workers;
 use super::place::{Place, PlaceFile, account_at};
 use super::port::{self, DRAIN_TIMEOUT};
 use super::report::Report;
 use super::{CONNECTIONS, DIRECTORY, failure, filling, runtime};
 use crate::command::{AdminListen, KeyArguments, ServeArguments, StartArguments};
+use crate::server_inside::{Facts, ServerInside};
 use crate::signals;
 use orrery_blog::Site;
 use orrery_blog::dataset::Dataset;

@@ -65,10 +65,12 @@ restore again.
 
 --into copies databases and containers of the backup into an account that runs: of this program, of
 a fleet or of the service. The containers are created with their settings and scripts, and the items
-are written by requests, as many as the throughput lets through; no container that exists is
-changed. Copies of items have a new _ts, so their time to live begins anew. Users and permissions
-are not copied. Meanwhile the whole backup is restored into a directory for temporary files, which
-is removed at the end.
+are written by requests, as many as the throughput lets through. A container that exists is refused
+before anything is written, or left as it is with --skip-existing, which also goes on after an
+interruption. All items of the moment are copied; they have a new _ts, so their time to live begins
+anew. Users and permissions are not copied. Meanwhile the whole backup is restored into a directory
+orrery-restore-... in that for temporary files; it is removed at the end, unless the command is
+killed by SIGKILL.
 
 Exit codes:
   0  the backup is restored
@@ -173,7 +175,12 @@ pub(crate) struct RestoreArguments {
     )]
     pub(crate) data_dir: Option<PathBuf>,
     /// Cluster of the fleet whose PostgreSQL gets the data directory, from a backup of a fleet
-    #[arg(long, value_name = "NAME", requires = "data_dir")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "data_dir",
+        conflicts_with = "into"
+    )]
     pub(crate) cluster: Option<String>,
     /// Folder with the archived WAL of the cluster, which the recovery reads
     #[arg(long, value_name = "DIR", requires = "cluster")]
@@ -182,7 +189,12 @@ pub(crate) struct RestoreArguments {
     #[arg(long, value_name = "URL")]
     pub(crate) into: Option<String>,
     /// Database to copy [default: all]
-    #[arg(long, value_name = "NAME", requires = "into")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "into",
+        conflicts_with = "data_dir"
+    )]
     pub(crate) database: Option<String>,
     /// Container of the database to copy; may be repeated [default: all]
     #[arg(long, value_name = "NAME", requires = "database")]
@@ -193,16 +205,29 @@ pub(crate) struct RestoreArguments {
     /// Name of the one container in the account [default: the same]
     #[arg(long, value_name = "NAME", requires = "container")]
     pub(crate) as_container: Option<String>,
+    /// Leave containers that exist in the account as they are, and copy the others
+    #[arg(long, requires = "into", conflicts_with = "data_dir")]
+    pub(crate) skip_existing: bool,
     /// Directory for the restored backup while it is copied [default: that for temporary files]
-    #[arg(long, value_name = "DIR", requires = "into")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "into",
+        conflicts_with = "data_dir"
+    )]
     pub(crate) work_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
     /// Accept any certificate of the account
-    #[arg(long, requires = "into", conflicts_with = "ca_file")]
+    #[arg(long, requires = "into", conflicts_with_all = ["ca_file", "data_dir"])]
     pub(crate) insecure: bool,
     /// File in PEM with the root certificates to accept
-    #[arg(long, value_name = "FILE", requires = "into")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "into",
+        conflicts_with = "data_dir"
+    )]
     pub(crate) ca_file: Option<PathBuf>,
 }
 

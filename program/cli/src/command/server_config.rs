@@ -35,6 +35,7 @@ impl StartArguments {
             admin: self.admin(),
             data: DataConfig {
                 in_memory: self.memory,
+                as_of_ms: None,
                 reserve_bytes: u64::from(self.disk_reserve) << 20,
                 scrub_bytes_per_second: u64::from(self.scrub_rate) << 20,
                 accepts_stale: self.accept_stale,

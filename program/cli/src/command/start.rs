@@ -4,7 +4,7 @@ use super::definition::InitMode;
 use super::direct::{self, Direct};
 use crate::retention::{BackupRetention, VersionRetention};
 use crate::sizes::{PartitionSize, memory_limit};
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use orrery_gateway::{Cors, LogFormat, LogLevel};
 use orrery_model::limits;
 use orrery_server::MemoryLimit;
@@ -542,6 +542,21 @@ impl StartArguments {
     /// A description of a variable with an invalid value.
     pub(crate) fn defaults() -> Result<Self, String> {
         match Defaults::try_parse_from(["orrery"]) {
+            Ok(defaults) => Ok(defaults.start),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Returns the defaults alone: variables of the environment, which are for a server of the
+    /// user, change nothing.
+    ///
+    /// # Errors
+    /// A description of a default that is not valid.
+    pub(crate) fn without_environment() -> Result<Self, String> {
+        let command = Defaults::command().mut_args(|option| option.env(None::<&str>));
+        let matches = command.try_get_matches_from(["orrery"]);
+        let defaults = matches.and_then(|matches| Defaults::from_arg_matches(&matches));
+        match defaults {
             Ok(defaults) => Ok(defaults.start),
             Err(error) => Err(error.to_string()),
         }

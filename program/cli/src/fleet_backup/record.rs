@@ -10,7 +10,7 @@
 //! ```
 
 use orrery_backup::time_text;
-use orrery_client::files::read_bounded;
+use orrery_client::files::{read_bounded, read_text};
 use orrery_server::{Failure, private_file};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,13 +22,15 @@ use std::path::{Path, PathBuf};
 pub(super) const FORMAT: u32 = 1;
 const MARKER_FILE: &str = "fleet-backups.json";
 const BACKUP_FILE: &str = "backup.json";
-/// The list of files that pg_basebackup writes; it also has the WAL that makes the files whole.
+/// The list of files that pg_basebackup writes, with the end of the WAL that makes them whole.
 const MANIFEST_FILE: &str = "backup_manifest";
 /// The most bytes of a record, and of a manifest: a line of 200 bytes for each file.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
-/// Bytes of a file of WAL, as PostgreSQL has them unless `initdb` was told otherwise.
-const WAL_FILE_BYTES: u64 = 16 << 20;
+/// The file of PostgreSQL that says where the recovery of a base backup begins.
+const LABEL_FILE: &str = "backup_label";
+/// A folder that a new file system has.
+const OF_FILE_SYSTEM: &str = "lost+found";
 
 /// A backup of all clusters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,15 +85,13 @@ impl ClusterBackup {
         let manifest: Value = serde_json::from_slice(&text).map_err(|e| failed(e.to_string()))?;
         let files = manifest["Files"].as_array().into_iter().flatten();
         let bytes = files.filter_map(|file| file["Size"].as_u64()).sum();
-        // The first range is the one that the start of the recovery needs.
-        let range = &manifest["WAL-Ranges"][0];
-        let timeline = range["Timeline"].as_u64();
-        let (start, end) = (range["Start-LSN"].as_str(), range["End-LSN"].as_str());
-        let (Some(timeline), Some(start), Some(end)) = (timeline, start, end) else {
-            return Err(failed("it has no range of WAL".into()));
-        };
-        let first_wal = wal_file(timeline, start)
-            .ok_or_else(|| failed(format!("'{start}' is no position in the WAL")))?;
+        let end = manifest["WAL-Ranges"][0]["End-LSN"].as_str();
+        let end = end.ok_or_else(|| failed("it has no range of WAL".into()))?;
+        let label = data.join(LABEL_FILE);
+        let first_wal = read_text(&label).ok().and_then(|text| wal_file(&text));
+        let first_wal = first_wal.ok_or_else(|| {
+            Failure::Failed(format!("{}: it names no file of WAL", label.display()))
+        })?;
         Ok(Self {
             name: name.to_owned(),
             bytes,
@@ -102,15 +102,21 @@ impl ClusterBackup {
     }
 }
 
-/// Returns the name of the file of WAL that has a position such as `0/2000028`.
-fn wal_file(timeline: u64, lsn: &str) -> Option<String> {
-    let (high, low) = lsn.split_once('/')?;
-    let high = u64::from_str_radix(high, 16).ok()?;
-    let low = u64::from_str_radix(low, 16).ok()?;
-    Some(format!(
-        "{timeline:08X}{high:08X}{:08X}",
-        low / WAL_FILE_BYTES
-    ))
+/// Returns the file of WAL with which a recovery begins, from the text of a label:
+/// `START WAL LOCATION: 0/2000028 (file 000000010000000000000002)`.
+fn wal_file(label: &str) -> Option<String> {
+    let (_, rest) = label.lines().next()?.split_once("(file ")?;
+    Some(rest.strip_suffix(')')?.to_owned())
+}
+
+/// Returns true for the name of a backup, such as `20261130T145500Z`.
+fn is_id(name: &str) -> bool {
+    let is_of_form = |(place, byte): (usize, u8)| match place {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    name.len() == 16 && name.bytes().enumerate().all(is_of_form)
 }
 
 /// Refuses the name of a cluster that makes no name of a folder.
@@ -171,7 +177,8 @@ impl FleetFolder {
         let failed = |error: io::Error| Failure::Failed(format!("{}: {error}", path.display()));
         if !is_folder(path) {
             fs::create_dir_all(path).map_err(failed)?;
-            if fs::read_dir(path).map_err(failed)?.next().is_some() {
+            let mut entries = fs::read_dir(path).map_err(failed)?.flatten();
+            if entries.any(|entry| entry.file_name() != OF_FILE_SYSTEM) {
                 return Err(Failure::Usage(format!(
                     "{} has something else than backups of a fleet: name a new folder",
                     path.display()
@@ -205,7 +212,7 @@ impl FleetFolder {
         let mut backups = Vec::new();
         for name in self.names()? {
             let file = self.path.join(&name).join(BACKUP_FILE);
-            if name.starts_with('.') || !file.is_file() {
+            if !is_id(&name) || !file.is_file() {
                 continue;
             }
             let damaged = |reason: String| Failure::Data(format!("{}: {reason}", file.display()));
@@ -271,7 +278,7 @@ impl FleetFolder {
     /// Begins a backup, after removing what interrupted commands left.
     pub(super) fn begin(&self, moment_ms: u64) -> Result<Unfinished, Failure> {
         for name in self.names()? {
-            if name.starts_with('.') {
+            if name.strip_prefix('.').is_some_and(is_id) {
                 self.remove_folder(&name)?;
             }
         }
@@ -323,17 +330,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_in_the_file_that_postgresql_names() {
-        // SELECT pg_walfile_name('1/9C000028') on timeline 3.
-        assert_eq!(
-            wal_file(3, "1/9C000028").as_deref(),
-            Some("00000003000000010000009C")
-        );
-        assert_eq!(
-            wal_file(1, "0/2000028").as_deref(),
-            Some("000000010000000000000002")
-        );
-        assert_eq!(wal_file(1, "2000028"), None);
+    fn the_label_names_the_first_file_of_wal() {
+        let label = "START WAL LOCATION: 1/9C000028 (file 00000003000000010000009C)\n\
+                     CHECKPOINT LOCATION: 1/9C000060\n";
+        assert_eq!(wal_file(label).as_deref(), Some("00000003000000010000009C"));
+        assert_eq!(wal_file(""), None);
+    }
+
+    #[test]
+    fn only_what_an_interrupted_command_left_has_its_form() {
+        assert!(is_id("20261130T145500Z"));
+        for name in [
+            "snapshot",
+            "20261130T145500",
+            "20261130X145500Z",
+            "2026113éT145500Z",
+        ] {
+            assert!(!is_id(name), "{name}");
+        }
     }
 
     #[test]

@@ -13,21 +13,21 @@ use tokio::sync::oneshot;
 
 /// The facts about a server that is ready.
 #[derive(Clone)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// Address of the port for clients.
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Primary key of the account.
-    pub(super) key: String,
+    pub(crate) key: String,
     /// True if the key is the well-known key of the emulator, which is no secret.
-    pub(super) has_well_known_key: bool,
+    pub(crate) has_well_known_key: bool,
     /// Data directory; `None` if the data is kept in memory.
-    pub(super) data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     /// URL and key of the management API, and a text with both for people.
-    pub(super) admin: Option<(String, String, String)>,
+    pub(crate) admin: Option<(String, String, String)>,
     /// Address of the console that signs one browser in; `None` if the console is off.
-    pub(super) console: Option<String>,
+    pub(crate) console: Option<String>,
     /// The console, to which the blog announces itself.
-    pub(super) console_service: Option<Arc<Console>>,
+    pub(crate) console_service: Option<Arc<Console>>,
 }
 
 impl Facts {
@@ -51,22 +51,22 @@ impl Facts {
     }
 
     /// Returns the address of the console without a token.
-    pub(super) fn console_base(&self) -> Option<String> {
+    pub(crate) fn console_base(&self) -> Option<String> {
         self.console_service.as_ref()?;
         self.admin.as_ref().map(|(endpoint, _, _)| endpoint.clone())
     }
 
     /// Returns the URL of the database on this machine.
-    pub(super) fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         format!("http://{}/", reachable(self.address))
     }
 }
 
 /// A server that runs on threads of its own. [`ServerInside::stop`] must be called before the
 /// process ends: accepted writes are durable only then.
-pub(super) struct ServerInside {
+pub(crate) struct ServerInside {
     /// The facts about the server.
-    pub(super) facts: Facts,
+    pub(crate) facts: Facts,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<Result<(), Failure>>,
 }
@@ -76,7 +76,7 @@ impl ServerInside {
     ///
     /// # Errors
     /// Those of [`start::run_server`].
-    pub(super) fn start(config: ServerConfig) -> Result<Self, Failure> {
+    pub(crate) fn start(config: ServerConfig) -> Result<Self, Failure> {
         let (stop, stopped) = oneshot::channel();
         let (announce, announced) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -111,7 +111,7 @@ impl ServerInside {
     ///
     /// # Errors
     /// The data cannot be closed.
-    pub(super) fn stop(self) -> Result<(), Failure> {
+    pub(crate) fn stop(self) -> Result<(), Failure> {
         // The server may have ended already.
         let _ = self.stop.send(());
         join(self.thread)
