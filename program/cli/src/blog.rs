@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! serve      database ── fill ── pipelines ── application, and their end in reverse order
-//!   inside       server in this process
 //!   filling      data of a new blog
 //!   pipelines    workers of this process
 //! migrate    change of the home model of a running blog

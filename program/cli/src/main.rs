@@ -19,11 +19,16 @@
 //!   allocator  allocator of the program, within the limit of the server
 //!   announce   announcement on standard output
 //!   signals    signals to stop
+//!   server_inside   server in the process of another command
 //! emulator     orrery emulator: the server in the place of the vendor's emulator
 //! blog         orrery blog: the application of the blog, with a server in the same process
 //! cert         orrery cert
 //! rotation     orrery keys: creates and changes key files
 //! repair       orrery repair: lost commits, and their acceptance
+//! verify       orrery verify
+//! backup       orrery backup, orrery restore: data directories
+//!   restore_into    containers of a backup into an account that runs
+//!   fleet_backup    base backups of the clusters of a fleet
 //! migrate_store   orrery migrate-store: data between a directory and clusters
 //! fleet        orrery nodes, orrery clusters, orrery partitions
 //! healthcheck  orrery healthcheck
@@ -34,6 +39,7 @@
 //! transfer     orrery import, orrery export
 //! mcp          orrery mcp
 //! bench        orrery bench: workloads
+//!   temporary_server   server in a process of its own
 //! script_host  processes for scripts
 //! shell_files  orrery completions, orrery man
 //! reference    test of the pages in docs/reference

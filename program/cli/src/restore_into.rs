@@ -5,8 +5,8 @@
 //! containers are copied by requests, so the account may be of this program, of a fleet or of the
 //! service.
 //!
-//! Promises: no container that exists is changed, and all items of the moment are copied, also those
-//! whose time to live is over today. At the end, after a failure and after a signal, the directory
+//! Promises: no container that exists is changed, and all items of the moment are copied, also
+//! those whose time to live is over today. At the end, after a failure and after a signal, the directory
 //! is removed, and a container that is not complete is named.
 //! Leaves out: SIGKILL, which leaves the directory, and users and permissions.
 
