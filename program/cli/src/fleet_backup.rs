@@ -27,8 +27,9 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The least rate that pg_basebackup takes, in bytes a second.
+/// The rates that pg_basebackup takes, in bytes a second.
 const RATE_MIN: u64 = 32 << 10;
+const RATE_MAX: u64 = 1 << 30;
 /// The end of the names of whole backups of a data directory.
 const ARCHIVE_SUFFIX: &str = ".tar.zst";
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -52,7 +53,7 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
                 "--bytes-per-second {rate} is less than {RATE_MIN}, the least rate of pg_basebackup"
             )));
         }
-        rate => rate.unwrap_or(0),
+        rate => rate.unwrap_or(0).min(RATE_MAX),
     };
     let clusters = ClusterConfig::read_file(cluster_file)
         .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -135,12 +136,13 @@ pub(crate) fn list(folder: &Path, is_json: bool) -> Result<(), Failure> {
 /// [`Failure::Data`] if a backup is damaged.
 pub(crate) fn verify(folder: &Path, id: Option<&str>) -> Result<(), Failure> {
     let opened = FleetFolder::open(folder)?;
+    let backups = match id {
+        Some(id) => vec![opened.named(Some(id))?],
+        None => opened.backups()?,
+    };
     let programs = postgres::Programs::find()?;
     let mut damaged = Vec::new();
-    for backup in opened.backups()? {
-        if id.is_some_and(|id| id != backup.id) {
-            continue;
-        }
+    for backup in backups {
         for cluster in &backup.clusters {
             let data = opened.data(&backup, cluster);
             match programs.verify(&data) {
@@ -152,9 +154,6 @@ pub(crate) fn verify(folder: &Path, id: Option<&str>) -> Result<(), Failure> {
                 Err(failure) => return Err(failure),
             }
         }
-    }
-    if let Some(id) = id {
-        opened.named(Some(id))?;
     }
     match damaged.first() {
         None => Ok(()),

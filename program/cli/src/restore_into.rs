@@ -6,8 +6,8 @@
 //! service.
 //!
 //! Promises: no container that exists is changed, and all items of the moment are copied, also
-//! those whose time to live is over today. At the end, after a failure and after a signal, the directory
-//! is removed, and a container that is not complete is named.
+//! those whose time to live is over today. At the end, after a failure and after a signal, the
+//! directory is removed, and a container that is not complete is named.
 //! Leaves out: SIGKILL, which leaves the directory, and users and permissions.
 
 use crate::backup::{RestoredDirectory, restore_directory};
