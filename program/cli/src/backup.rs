@@ -601,7 +601,7 @@ fn pruned_text(pruned: &Pruned) -> String {
 }
 
 /// Returns the failure of the program for a failure of a backup.
-fn failure(error: BackupError) -> Failure {
+pub(crate) fn failure(error: BackupError) -> Failure {
     let message = error.to_string();
     match error {
         BackupError::DamagedManifest { .. }

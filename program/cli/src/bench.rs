@@ -6,6 +6,7 @@
 
 use crate::blog::{account_at, in_words};
 use crate::command::{BenchArguments, BlogArguments, TableFormat, Workload};
+use crate::disk::{free_bytes, size};
 use crate::temporary_server::TemporaryServer;
 use orrery_blog::dataset::Dataset;
 use orrery_blog::{BlogError, Estimate, Format, Model, Options};
@@ -197,23 +198,6 @@ fn too_small(needed: u64, free: u64, directory: &Path) -> Failure {
     ))
 }
 
-/// Returns the free space of the disk of a directory that need not exist; `None` if the system does
-/// not tell.
-#[cfg(unix)]
-fn free_bytes(directory: &Path) -> Option<u64> {
-    // A relative path ends in the empty path, which stands for the current directory.
-    let existing = directory.ancestors().find(|path| path.exists());
-    let existing = existing.unwrap_or(Path::new("."));
-    let stat = rustix::fs::statvfs(existing).ok()?;
-    Some(stat.f_bavail * stat.f_frsize)
-}
-
-/// Returns the free space of the disk of a directory: the system is not asked.
-#[cfg(not(unix))]
-fn free_bytes(_directory: &Path) -> Option<u64> {
-    None
-}
-
 /// Returns the size of all files below a directory; 0 if it does not exist.
 fn size_of_files(directory: &Path) -> u64 {
     let mut bytes = 0;
@@ -228,14 +212,6 @@ fn size_of_files(directory: &Path) -> u64 {
         };
     }
     bytes
-}
-
-/// Returns a number of bytes as text: `45 MB`, `61.5 GB`.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000_000_000 => format!("{} MB", bytes.div_ceil(1_000_000)),
-        _ => format!("{:.1} GB", bytes as f64 / 1e9),
-    }
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ mod blog;
 mod cert;
 mod command;
 mod definition;
+mod disk;
 mod doctor;
 mod emulator;
 mod fleet;

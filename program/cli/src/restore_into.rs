@@ -10,12 +10,14 @@
 //! directory is removed, and a container that is not complete is named.
 //! Leaves out: SIGKILL, which leaves the directory, and users and permissions.
 
-use crate::backup::{RestoredDirectory, restore_directory};
+use crate::backup::{self, RestoredDirectory, restore_directory};
 use crate::command::{RestoreArguments, StartArguments};
+use crate::disk::{free_bytes, size};
 use crate::management::print;
 use crate::server_inside::ServerInside;
 use crate::transfer::{client_failure, failure, runtime, tell};
 use crate::{rotation, signals};
+use orrery_backup::list;
 use orrery_client::{Client, ConnectionOptions, Secret};
 use orrery_gateway::LogLevel;
 use orrery_server::address::Listen;
@@ -92,7 +94,9 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
     let runtime = runtime()?;
 
     let home = arguments.work_dir.clone();
-    let directory = WorkDirectory::new(&home.unwrap_or_else(std::env::temp_dir))?;
+    let home = home.unwrap_or_else(std::env::temp_dir);
+    check_space(arguments, &home)?;
+    let directory = WorkDirectory::new(&home)?;
 
     // The place that is being written, and the server, are known after an interruption too.
     let work = Work::default();
@@ -115,6 +119,28 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
              with --skip-existing"
         ))),
         (outcome, _) => outcome,
+    }
+}
+
+/// Refuses a disk with less free space than the backup has bytes. A second of a continuous backup
+/// takes at least the space of the newest backup.
+fn check_space(arguments: &RestoreArguments, home: &Path) -> Result<(), Failure> {
+    let listing = list(&arguments.path).map_err(backup::failure)?;
+    let id = arguments.backup.as_deref();
+    let mut backups = listing.backups.iter().rev();
+    let Some(wanted) = backups.find(|one| id.is_none_or(|id| id == one.id)) else {
+        // The restore says what there is.
+        return Ok(());
+    };
+    match free_bytes(home) {
+        Some(free) if free < wanted.bytes => Err(Failure::Failed(format!(
+            "the disk is too small: {} are needed in {}, and {} are free; --work-dir names a place \
+             on another disk",
+            size(wanted.bytes),
+            home.display(),
+            size(free)
+        ))),
+        _ => Ok(()),
     }
 }
 
