@@ -266,6 +266,11 @@ pub(crate) fn run_restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     if fleet_backup::is_folder(&arguments.path) {
         return fleet_backup::restore(arguments);
     }
+    if arguments.to.is_some() && arguments.backup.is_some() {
+        return Err(Failure::Usage(
+            "--to chooses the backup itself: leave --backup out".into(),
+        ));
+    }
     if arguments.cluster.is_some() {
         return Err(Failure::Usage(format!(
             "{} has no backups of a fleet, to which --cluster belongs",

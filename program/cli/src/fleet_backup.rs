@@ -22,14 +22,15 @@ use orrery_backup::{Moment, is_remote, time_text};
 use orrery_model::world::World;
 use orrery_server::{Failure, SystemWorld};
 use orrery_storage_postgres::ClusterConfig;
-use record::{ClusterBackup, FORMAT, FleetBackup, FleetFolder};
+use record::{CONTROL_FILE, ClusterBackup, FORMAT, FleetBackup, FleetFolder};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// The rates that pg_basebackup takes, in bytes a second.
-const RATE_MIN: u64 = 32 << 10;
-const RATE_MAX: u64 = 1 << 30;
+const RATES: RangeInclusive<u64> = 32 << 10..=1 << 30;
 /// The end of the names of whole backups of a data directory.
 const ARCHIVE_SUFFIX: &str = ".tar.zst";
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -47,20 +48,24 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
             target.display()
         )));
     }
-    let rate = match arguments.bytes_per_second {
-        Some(rate @ 1..RATE_MIN) => {
-            return Err(Failure::Usage(format!(
-                "--bytes-per-second {rate} is less than {RATE_MIN}, the least rate of pg_basebackup"
-            )));
-        }
-        rate => rate.unwrap_or(0).min(RATE_MAX),
-    };
+    let rate = arguments.bytes_per_second.unwrap_or(0);
+    if rate != 0 && !RATES.contains(&rate) {
+        return Err(Failure::Usage(format!(
+            "--bytes-per-second {rate}: pg_basebackup takes {} to {}, and 0 is no limit",
+            RATES.start(),
+            RATES.end()
+        )));
+    }
     let clusters = ClusterConfig::read_file(cluster_file)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     for cluster in &clusters {
         record::check_name(&cluster.name)?;
     }
     let programs = postgres::Programs::find()?;
+    let source = postgres::Source {
+        user: arguments.user.as_deref(),
+        is_standby_preferred: arguments.from_standby,
+    };
 
     let folder = FleetFolder::claim(target)?;
     let moment_ms = SystemWorld::new().now_ms();
@@ -68,10 +73,13 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
     let mut made = Vec::new();
     for cluster in &clusters {
         let data = unfinished.path.join(&cluster.name);
-        programs.back_up(cluster, arguments.user.as_deref(), rate, &data)?;
-        programs.verify(&data)?;
+        programs.back_up(cluster, &source, rate, &data)?;
         let ended_ms = SystemWorld::new().now_ms();
-        made.push(ClusterBackup::of(&cluster.name, &data, ended_ms)?);
+        postgres::refuse_tablespaces(&data)?;
+        programs.verify(&data, None)?;
+        let cluster = ClusterBackup::of(&cluster.name, &data, ended_ms)?;
+        folder.refuse_other(&cluster)?;
+        made.push(cluster);
     }
     let backup = FleetBackup {
         format: FORMAT,
@@ -80,7 +88,7 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
         moment_milliseconds: moment_ms,
         clusters: made,
     };
-    folder.finish(unfinished, &backup)?;
+    folder.finish(&unfinished, &backup)?;
     print(&match arguments.management.json {
         true => format!("{:#}\n", json!(backup)),
         false => made_text(target, &backup),
@@ -108,26 +116,35 @@ fn made_text(folder: &Path, backup: &FleetBackup) -> String {
 /// # Errors
 /// [`Failure::Data`] for a backup whose record cannot be read.
 pub(crate) fn list(folder: &Path, is_json: bool) -> Result<(), Failure> {
-    let backups = FleetFolder::open(folder)?.backups()?;
-    if is_json {
-        return print(&format!("{:#}\n", json!({ "fleetBackups": backups })));
-    }
+    let (backups, unreadable) = FleetFolder::open(folder)?.listed()?;
     let mut text = String::new();
-    for backup in &backups {
-        let names = backup.clusters.iter().map(|cluster| cluster.name.as_str());
-        let names: Vec<&str> = names.collect();
-        let _ = writeln!(
-            text,
-            "{}  {:>14} bytes  {}",
-            backup.id,
-            backup.bytes(),
-            names.join(", ")
-        );
-    }
-    if backups.is_empty() {
+    if is_json {
+        text = format!("{:#}\n", json!({ "backups": backups }));
+    } else if backups.is_empty() && unreadable.is_empty() {
         let _ = writeln!(text, "There is no backup in {}.", folder.display());
+    } else {
+        for backup in &backups {
+            text.push_str(&line_text(backup));
+        }
     }
-    print(&text)
+    print(&text)?;
+    match unreadable.into_iter().next() {
+        None => Ok(()),
+        Some(first) => Err(first),
+    }
+}
+
+/// Describes a backup by its clusters and the first second that all of them can be restored to.
+fn line_text(backup: &FleetBackup) -> String {
+    let names = backup.clusters.iter().map(|cluster| cluster.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let whole_from = backup.whole_from().map(time_text).unwrap_or_default();
+    format!(
+        "{}  {:>14} bytes  {}, whole from {whole_from} on\n",
+        backup.id,
+        backup.bytes(),
+        names.join(", ")
+    )
 }
 
 /// Has PostgreSQL compare the files of one backup, or of all, with their manifests.
@@ -135,7 +152,7 @@ pub(crate) fn list(folder: &Path, is_json: bool) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Data`] if a backup is damaged.
 pub(crate) fn verify(folder: &Path, id: Option<&str>) -> Result<(), Failure> {
-    let opened = FleetFolder::open(folder)?;
+    let opened = FleetFolder::open_files(folder)?;
     let backups = match id {
         Some(id) => vec![opened.named(Some(id))?],
         None => opened.backups()?,
@@ -145,7 +162,7 @@ pub(crate) fn verify(folder: &Path, id: Option<&str>) -> Result<(), Failure> {
     for backup in backups {
         for cluster in &backup.clusters {
             let data = opened.data(&backup, cluster);
-            match programs.verify(&data) {
+            match programs.verify(&data, None) {
                 Ok(()) => print(&format!("{} {}: no finding\n", backup.id, cluster.name))?,
                 Err(Failure::Data(message)) => {
                     print(&format!("{} {}: {message}\n", backup.id, cluster.name))?;
@@ -173,24 +190,38 @@ pub(crate) fn prune(folder: &Path, keep_last: u64, keep_days: u64) -> Result<(),
         .saturating_sub(keep_days.saturating_mul(DAY_MS));
     let newest_from = backups.len().saturating_sub(keep_last as usize);
     let mut text = String::new();
-    let mut oldest = None;
+    let mut needed: BTreeMap<&str, &str> = BTreeMap::new();
     for (place, backup) in backups.iter().enumerate() {
         let is_young = keep_days > 0 && backup.moment_milliseconds >= since_ms;
-        if place >= newest_from || is_young {
-            oldest = oldest.or(Some(backup));
-        } else {
+        if place < newest_from && !is_young {
             claimed.remove(backup)?;
             let _ = writeln!(text, "Removed {}.", backup.id);
+            continue;
+        }
+        for cluster in &backup.clusters {
+            let first = needed.entry(&cluster.name).or_insert(&cluster.first_wal);
+            // A copy of a standby that was behind needs older files than a copy before it.
+            if place_of_wal(&cluster.first_wal) < place_of_wal(first) {
+                *first = &cluster.first_wal;
+            }
         }
     }
-    for cluster in oldest.iter().flat_map(|backup| &backup.clusters) {
+    if text.is_empty() {
+        text.push_str("No backup was removed.\n");
+    }
+    for (cluster, first) in needed {
         let _ = writeln!(
             text,
-            "The archive of {} is needed from {} on; pg_archivecleanup removes what is older.",
-            cluster.name, cluster.first_wal
+            "The archive of {cluster} is needed from {first} on; pg_archivecleanup removes what is \
+             older."
         );
     }
     print(&text)
+}
+
+/// Returns the part of the name of a file of WAL behind the timeline.
+fn place_of_wal(name: &str) -> &str {
+    name.get(8..).unwrap_or_default()
 }
 
 /// Restores the data directory of one cluster.
@@ -199,8 +230,18 @@ pub(crate) fn prune(folder: &Path, keep_last: u64, keep_days: u64) -> Result<(),
 /// [`Failure::Usage`] for options that cannot be used, [`Failure::Data`] for a damaged backup or a
 /// directory that is not empty.
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
-    let folder = FleetFolder::open(&arguments.path)?;
-    let backup = folder.named(arguments.backup.as_deref())?;
+    if arguments.into.is_some() {
+        return Err(Failure::Usage(format!(
+            "{} has backups of a fleet, which --into cannot copy: restore each cluster with \
+             --cluster and --data-dir",
+            arguments.path.display()
+        )));
+    }
+    let folder = FleetFolder::open_files(&arguments.path)?;
+    let backup = match (&arguments.backup, arguments.to) {
+        (None, Some(Moment::Second(second))) => folder.before(second)?,
+        (id, _) => folder.named(id.as_deref())?,
+    };
     let (Some(name), Some(target)) = (&arguments.cluster, &arguments.data_dir) else {
         return Err(Failure::Usage(format!(
             "{} has backups of a fleet: name a cluster with --cluster, and the data directory of \
@@ -217,18 +258,23 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
             known.join(", ")
         )));
     };
-    let recovery = recovery_of(arguments, &backup)?;
+    let recovery = recovery_of(arguments, &backup, cluster)?;
 
-    // The copy is judged by the manifest too: a copy on a full or failing disk differs.
+    // No server opens the copy before its files are compared and the recovery is ordered.
     let programs = postgres::Programs::find()?;
-    postgres::copy_data(&folder.data(&backup, cluster), target)?;
-    programs.verify(target)?;
+    let data = folder.data(&backup, cluster);
+    if !data.is_dir() {
+        return Err(Failure::Data(format!("{} is missing", data.display())));
+    }
+    postgres::copy_data(&data, target)?;
+    programs.verify(target, Some(CONTROL_FILE))?;
     if let Some(recovery) = &recovery {
         postgres::set_recovery(target, recovery)?;
     }
+    postgres::finish_copy(&data, target)?;
     print(&format!(
         "Restored the base backup {} of the cluster {name} into {}.\nStart its PostgreSQL as the \
-         owner of the files, and nodes when every cluster has ended its recovery: see \
+         owner of the files, which is the user of this command, and nodes when every cluster has ended its recovery: see \
          docs/how-to/run-a-fleet.md\n",
         backup.id,
         target.display()
@@ -239,49 +285,81 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
 fn recovery_of(
     arguments: &RestoreArguments,
     backup: &FleetBackup,
+    cluster: &ClusterBackup,
 ) -> Result<Option<String>, Failure> {
     let usage = |message: String| Err(Failure::Usage(message));
+    let count = backup.clusters.len();
+    if count > 1 && arguments.to.is_none() {
+        return usage(format!(
+            "the backup has {count} clusters, whose base backups ended at different moments: \
+             restore all of them to one time with --to and --wal-archive, or one that was lost \
+             alone to the end of its archive with --to latest"
+        ));
+    }
     let Some(archive) = &arguments.wal_archive else {
-        return match (backup.clusters.len(), arguments.to) {
-            (1, None) => Ok(None),
-            (_, Some(_)) => usage("--to needs --wal-archive, the folder of archived WAL".into()),
-            (count, None) => usage(format!(
-                "the backup has {count} clusters, whose base backups ended at different moments: \
-                 restore all of them to one time with --to and --wal-archive"
-            )),
+        return match arguments.to {
+            None => Ok(None),
+            Some(_) => usage("--to needs --wal-archive, the folder of archived WAL".into()),
         };
     };
     let archive = std::path::absolute(archive)
         .map_err(|error| Failure::Usage(format!("{}: {error}", archive.display())))?;
-    let mut text = format!("restore_command = {}\n", postgres::copy_command(&archive)?);
-    // A cluster that was recovered once has its target of then in the same file.
-    for target in ["", "_name", "_xid", "_lsn", "_time"] {
-        let _ = writeln!(text, "recovery_target{target} = ''");
+    if !archive.join(&cluster.first_wal).is_file() {
+        return usage(format!(
+            "{} has no file {}, with which the recovery of the cluster begins",
+            archive.display(),
+            cluster.first_wal
+        ));
     }
-    match arguments.to {
-        Some(Moment::Second(second)) => {
-            if let Some(last) = backup.whole_from().filter(|last| second < *last) {
-                return usage(format!(
-                    "the backup {} is whole from {} on: name that time or a later one, or an older \
-                     backup with --backup",
-                    backup.id,
-                    time_text(last)
-                ));
-            }
-            // The whole second is restored, as of a data directory.
-            let time = time_text(second)
-                .replace('T', " ")
-                .replace('Z', ".999999+00");
-            let _ = writeln!(text, "recovery_target_time = '{time}'");
-        }
-        Some(Moment::Latest) | None if backup.clusters.len() > 1 => {
-            return usage(format!(
-                "the ends of {} archives are different moments: name one time for all with --to",
-                backup.clusters.len()
-            ));
-        }
-        Some(Moment::Latest) | None => {}
+    let mut settings = vec![("restore_command", postgres::copy_command(&archive)?)];
+    // A cluster that was recovered once has the settings of then in the same file.
+    for (name, value) in [
+        ("recovery_target", "''"),
+        ("recovery_target_name", "''"),
+        ("recovery_target_xid", "''"),
+        ("recovery_target_lsn", "''"),
+        ("recovery_target_time", "''"),
+        ("recovery_target_inclusive", "on"),
+        ("recovery_min_apply_delay", "0"),
+        ("recovery_end_command", "''"),
+        ("archive_cleanup_command", "''"),
+        ("recovery_target_action", "'promote'"),
+    ] {
+        settings.push((name, value.to_owned()));
     }
-    text.push_str("recovery_target_action = 'promote'\n");
-    Ok(Some(text))
+    let timeline = arguments
+        .timeline
+        .map_or("latest".to_owned(), |number| number.to_string());
+    settings.push(("recovery_target_timeline", format!("'{timeline}'")));
+    if let Some(Moment::Second(second)) = arguments.to {
+        refuse_time(second, backup)?;
+        // The whole second is restored, as of a data directory.
+        let time = time_text(second)
+            .replace('T', " ")
+            .replace('Z', ".999999+00");
+        settings.push(("recovery_target_time", format!("'{time}'")));
+    }
+    let lines = settings
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}\n"));
+    Ok(Some(lines.collect()))
+}
+
+/// Refuses a second that a backup cannot be restored to.
+fn refuse_time(second: u64, backup: &FleetBackup) -> Result<(), Failure> {
+    if second > SystemWorld::new().now_seconds() {
+        return Err(Failure::Usage(format!(
+            "{} is in the future",
+            time_text(second)
+        )));
+    }
+    match backup.whole_from() {
+        Some(first) if second < first => Err(Failure::Usage(format!(
+            "the backup {} is whole from {} on: name that time or a later one, or leave --backup \
+             out for an older backup",
+            backup.id,
+            time_text(first)
+        ))),
+        _ => Ok(()),
+    }
 }

@@ -118,7 +118,26 @@ fn a_cluster_is_restored_as_of_the_end_of_its_backup_and_as_of_each_second_behin
     let new = folder.path().join("new");
     let place = ["--data-dir", text(&new)];
     let early = [&["restore"][..], &of_cluster, &early, &place].concat();
-    refused(&early, 2, "is whole from");
+    refused(&early, 2, "can restore times from");
+    let late = [
+        "--wal-archive",
+        text(archive.path()),
+        "--to",
+        "2100-01-01T00:00:00Z",
+    ];
+    let late = [&["restore"][..], &of_cluster, &late, &place].concat();
+    refused(&late, 2, "in the future");
+    let other = ["--wal-archive", text(folder.path())];
+    let other = [&["restore"][..], &of_cluster, &other, &place].concat();
+    refused(&other, 2, "with which the recovery of the cluster begins");
+    assert!(!new.exists());
+
+    // Another cluster of the same name.
+    let server = Server::start(&["-c", "fsync=off"]);
+    let clusters = servers::cluster_file(&[server.config()]);
+    std::fs::write(&file, clusters).expect("the file is written");
+    refused(&create, 2, "of another cluster 'test'");
+    assert_eq!(done(&["backup", "list", backups]).lines().count(), 1);
 }
 
 #[test]
@@ -146,7 +165,7 @@ fn backups_of_several_clusters_are_listed_verified_pruned_and_restored_to_one_ti
         &["--wal-archive", "/wal", "--to", "latest"],
     ]
     .concat();
-    refused(&latest, 2, "name one time for all with --to");
+    refused(&latest, 2, "no file 0000000100000000");
     assert!(!Path::new(&new).exists());
 
     let pruned = done(&["backup", "prune", &backups, "--keep-last", "1"]);
@@ -195,7 +214,7 @@ fn what_is_no_fleet_and_no_folder_of_its_backups_is_refused() {
     refused(
         &[&["backup", "create", &other][..], &slow].concat(),
         2,
-        "least rate",
+        "pg_basebackup takes",
     );
     let user = ["--cluster-file", &file, "--user", "nobody"];
     refused(

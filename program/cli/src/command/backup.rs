@@ -31,7 +31,7 @@ AWS_SESSION_TOKEN, AWS_REGION, and AWS_ENDPOINT_URL for the address of another s
 that is asked for a backup uses its own variables.
 
 The data of a fleet is in PostgreSQL: --cluster-file makes a base backup of each cluster by
-pg_basebackup, from a standby if one answers, and has pg_verifybackup check it. The folder takes
+pg_basebackup and has pg_verifybackup check it. The folder takes
 backups of one fleet; list, verify, prune and 'orrery restore --cluster' know it. PostgreSQL
 archives its WAL itself: see docs/how-to/run-a-fleet.md.
 
@@ -149,6 +149,9 @@ pub(crate) struct CreateArguments {
     /// such as ~/.pgpass [default: the role of the cluster file with its password]
     #[arg(long, value_name = "ROLE", requires = "cluster_file")]
     pub(crate) user: Option<String>,
+    /// Copy a standby of each cluster if one answers; a standby may be behind
+    #[arg(long, requires = "cluster_file")]
+    pub(crate) from_standby: bool,
     #[command(flatten)]
     pub(crate) management: ManagementArguments,
 }
@@ -162,9 +165,9 @@ pub(crate) struct RestoreArguments {
     /// Backup to restore [default: the newest]
     #[arg(long, value_name = "ID")]
     pub(crate) backup: Option<String>,
-    /// Moment to restore from a continuous backup: the end of a second, such as
-    /// 2026-11-26T17:40:05Z, or latest for the last write in it
-    #[arg(long, value_name = "TIME", conflicts_with = "backup", value_parser = moment)]
+    /// Moment to restore from a continuous backup or from the archive of a fleet: the end of a
+    /// second, such as 2026-11-26T17:40:05Z, or latest for the last write in it
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) to: Option<Moment>,
     /// Data directory to create
     #[arg(
@@ -185,6 +188,9 @@ pub(crate) struct RestoreArguments {
     /// Folder with the archived WAL of the cluster, which the recovery reads
     #[arg(long, value_name = "DIR", requires = "cluster")]
     pub(crate) wal_archive: Option<PathBuf>,
+    /// Timeline of the cluster that the recovery follows [default: the latest of the archive]
+    #[arg(long, value_name = "NUMBER", requires = "wal_archive")]
+    pub(crate) timeline: Option<u32>,
     /// Endpoint of the account to copy databases and containers into
     #[arg(long, value_name = "URL")]
     pub(crate) into: Option<String>,

@@ -1,7 +1,8 @@
 //! The programs of PostgreSQL that make and check base backups, and the settings of a recovery.
 
+use super::record::{CONTROL_FILE, OF_FILE_SYSTEM};
 use orrery_client::files::read_text;
-use orrery_server::Failure;
+use orrery_server::{Failure, private_file};
 use orrery_storage_postgres::{ClusterConfig, Tls};
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -17,8 +18,23 @@ const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 const BACK_UP: &str = "pg_basebackup";
 const VERIFY: &str = "pg_verifybackup";
 
+/// Variables by which libpq connects to something else than it is told.
+const OTHER_SERVERS: [&str; 3] = ["PGHOSTADDR", "PGSERVICE", "PGOPTIONS"];
+/// The folder with the links of tablespaces.
+const TABLESPACES: &str = "pg_tblspc";
+/// Files that say that a data directory is a standby or recovers, which a restore decides.
+const SIGNALS: [&str; 2] = ["standby.signal", "recovery.signal"];
+
 /// The folder with the programs.
 pub(super) struct Programs(PathBuf);
+
+/// The server of a cluster that is copied.
+pub(super) struct Source<'a> {
+    /// The role, if not that of the cluster file.
+    pub(super) user: Option<&'a str>,
+    /// True if a standby is copied if one answers, which may be behind.
+    pub(super) is_standby_preferred: bool,
+}
 
 impl Programs {
     /// Finds the programs: in the folder that `PG_BIN` names, in the path of commands, or in that
@@ -48,21 +64,26 @@ impl Programs {
         })
     }
 
-    /// Makes a base backup of a cluster, of a standby if one answers.
+    /// Makes a base backup of the primary of a cluster, or of a standby if one answers.
     ///
     /// # Errors
     /// [`Failure::Failed`] if the program fails; its message stands on standard error.
     pub(super) fn back_up(
         &self,
         cluster: &ClusterConfig,
-        user: Option<&str>,
+        source: &Source<'_>,
         bytes_per_second: u64,
         data: &Path,
     ) -> Result<(), Failure> {
+        let user = source.user;
         let mut command = Command::new(self.0.join(BACK_UP));
+        // Variables of the user would name another server than the cluster file.
+        for variable in OTHER_SERVERS {
+            command.env_remove(variable);
+        }
         command
             .arg("--dbname")
-            .arg(connection_text(cluster, user)?)
+            .arg(connection_text(cluster, source)?)
             .arg("--pgdata")
             .arg(data)
             .args(["--format=plain", "--wal-method=stream", "--checkpoint=fast"])
@@ -82,23 +103,28 @@ impl Programs {
         match run(&mut command)? {
             true => Ok(()),
             false => Err(Failure::Failed(format!(
-                "{BACK_UP} of the cluster {} failed; its message stands above. The role needs \
-                 REPLICATION and a line 'replication' in pg_hba.conf: --user names another role",
+                "{BACK_UP} of the cluster {} failed; its message stands above. If it refuses the \
+                 role: a role needs REPLICATION and a line 'replication' in pg_hba.conf, and \
+                 --user names another one",
                 cluster.name
             ))),
         }
     }
 
-    /// Compares the files of a base backup with its manifest.
+    /// Compares the files of a base backup with its manifest, `without` one of them.
     ///
     /// # Errors
-    /// [`Failure::Data`] if they differ.
-    pub(super) fn verify(&self, data: &Path) -> Result<(), Failure> {
+    /// [`Failure::Data`] if they differ or cannot be read.
+    pub(super) fn verify(&self, data: &Path, without: Option<&str>) -> Result<(), Failure> {
+        if !data.is_dir() {
+            return Err(Failure::Data(format!("{} is missing", data.display())));
+        }
         let mut command = Command::new(self.0.join(VERIFY));
+        command.args(without.map(|file| format!("--ignore={file}")));
         match run(command.arg("--quiet").arg(data))? {
             true => Ok(()),
             false => Err(Failure::Data(format!(
-                "the files of {} differ from their manifest; the differences stand above",
+                "{VERIFY} found faults in {}; its messages stand above",
                 data.display()
             ))),
         }
@@ -132,14 +158,18 @@ fn run(command: &mut Command) -> Result<bool, Failure> {
 }
 
 /// Returns the text by which libpq connects to a host of a cluster.
-fn connection_text(cluster: &ClusterConfig, user: Option<&str>) -> Result<String, Failure> {
+fn connection_text(cluster: &ClusterConfig, source: &Source<'_>) -> Result<String, Failure> {
     let (mut hosts, mut ports) = (Vec::new(), Vec::new());
     for host in &cluster.hosts {
         let (name, port) = host.parts().map_err(Failure::Usage)?;
         hosts.push(name);
         ports.push(port.to_string());
     }
-    let user = user.unwrap_or(&cluster.user);
+    let user = source.user.unwrap_or(&cluster.user);
+    let kind = match source.is_standby_preferred {
+        true => "prefer-standby",
+        false => "read-write",
+    };
     let seconds = cluster
         .connect_timeout_ms
         .div_ceil(1_000)
@@ -150,7 +180,7 @@ fn connection_text(cluster: &ClusterConfig, user: Option<&str>) -> Result<String
         ("port", ports.join(",")),
         ("user", user.to_owned()),
         ("connect_timeout", seconds),
-        ("target_session_attrs", "prefer-standby".to_owned()),
+        ("target_session_attrs", kind.to_owned()),
     ];
     match cluster.tls {
         Tls::Off => settings.push(("sslmode", "disable".to_owned())),
@@ -168,35 +198,72 @@ fn connection_text(cluster: &ClusterConfig, user: Option<&str>) -> Result<String
     Ok(quoted.collect::<Vec<_>>().join(" "))
 }
 
-/// Copies a data directory into one that is new or empty.
+/// Refuses a data directory with tablespaces, whose files are elsewhere.
+///
+/// # Errors
+/// [`Failure::Failed`] if it has some.
+pub(super) fn refuse_tablespaces(data: &Path) -> Result<(), Failure> {
+    let entries = fs::read_dir(data.join(TABLESPACES));
+    match entries.into_iter().flatten().next() {
+        None => Ok(()),
+        Some(_) => Err(Failure::Failed(format!(
+            "{} has tablespaces, which are not supported: move the tables of Orrery out of them",
+            data.display()
+        ))),
+    }
+}
+
+/// Copies a data directory into one that is new or empty, without the control file: no server opens
+/// the copy before [`finish_copy`].
 ///
 /// # Errors
 /// [`Failure::Data`] if the target is not empty, [`Failure::Failed`] for a tablespace or a file
 /// that cannot be copied.
 pub(super) fn copy_data(from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Failed(format!("{}: {error}", to.display()));
+    refuse_tablespaces(from)?;
     fs::create_dir_all(to).map_err(failed)?;
-    if fs::read_dir(to).map_err(failed)?.next().is_some() {
+    let mut entries = fs::read_dir(to).map_err(failed)?.flatten();
+    if entries.any(|entry| entry.file_name() != OF_FILE_SYSTEM) {
         return Err(Failure::Data(format!(
             "the directory {} is not empty: a cluster is restored into a new directory",
             to.display()
         )));
     }
-    copy_folder(from, to)?;
+    copy_folder(from, to, &from.join(CONTROL_FILE))?;
+    for signal in SIGNALS {
+        match fs::remove_file(to.join(signal)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+    }
     // PostgreSQL refuses a data directory that others may read.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(to, fs::Permissions::from_mode(0o700)).map_err(failed)?;
     }
-    // A backup of a standby says that it is one.
-    match fs::remove_file(to.join("standby.signal")) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
-fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {
+/// Copies the control file, with which a server opens the copy.
+///
+/// # Errors
+/// [`Failure::Failed`] if the file cannot be copied.
+pub(super) fn finish_copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let target = to.join(CONTROL_FILE);
+    copy_file(&from.join(CONTROL_FILE), &target)
+        .and_then(|()| private_file::sync_directory_of(&target))
+        .map_err(|error| Failure::Failed(format!("{}: {error}", target.display())))
+}
+
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    fs::File::open(to)?.sync_all()
+}
+
+/// Copies a folder without one file.
+fn copy_folder(from: &Path, to: &Path, without: &Path) -> Result<(), Failure> {
     let failed = |path: &Path, e: io::Error| Failure::Failed(format!("{}: {e}", path.display()));
     for entry in fs::read_dir(from).map_err(|e| failed(from, e))? {
         let entry = entry.map_err(|e| failed(from, e))?;
@@ -204,16 +271,14 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {
         let kind = entry.file_type().map_err(|e| failed(&source, e))?;
         if kind.is_symlink() {
             return Err(Failure::Failed(format!(
-                "{} is a link, as tablespaces are, which are not supported",
+                "{} is a link, which is not supported",
                 source.display()
             )));
         } else if kind.is_dir() {
             fs::create_dir(&target).map_err(|e| failed(&target, e))?;
-            copy_folder(&source, &target)?;
-        } else {
-            fs::copy(&source, &target).map_err(|e| failed(&target, e))?;
-            let copied = fs::File::open(&target).and_then(|file| file.sync_all());
-            copied.map_err(|e| failed(&target, e))?;
+            copy_folder(&source, &target, without)?;
+        } else if source != without {
+            copy_file(&source, &target).map_err(|e| failed(&target, e))?;
         }
     }
     let synced = fs::File::open(to).and_then(|folder| folder.sync_all());
@@ -253,6 +318,8 @@ pub(super) fn set_recovery(data: &Path, settings: &str) -> Result<(), Failure> {
         .create(true)
         .open(&file)
         .map_err(failed)?;
+    // The last line of the file may have no end.
+    let settings = format!("\n{settings}");
     opened.write_all(settings.as_bytes()).map_err(failed)?;
     opened.sync_all().map_err(failed)?;
     fs::write(data.join("recovery.signal"), "").map_err(failed)
@@ -273,14 +340,21 @@ mod tests {
         let mut cluster = ClusterConfig::new("main", hosts, "o'rrery", "postgres");
         cluster.tls = Tls::Off;
         cluster.connect_timeout_ms = 2_500;
+        let mut source = Source {
+            user: None,
+            is_standby_preferred: false,
+        };
         assert_eq!(
-            connection_text(&cluster, None).expect("a text"),
+            connection_text(&cluster, &source).expect("a text"),
             "host='db1,::1,/run/pg' port='5433,5432,5432' user='o\\'rrery' connect_timeout='3' \
-             target_session_attrs='prefer-standby' sslmode='disable'"
+             target_session_attrs='read-write' sslmode='disable'"
         );
         cluster.tls = Tls::Verify;
-        let text = connection_text(&cluster, Some("copier")).expect("a text");
+        source.user = Some("copier");
+        source.is_standby_preferred = true;
+        let text = connection_text(&cluster, &source).expect("a text");
         assert!(text.contains("user='copier'"), "{text}");
+        assert!(text.contains("'prefer-standby'"), "{text}");
         assert!(
             text.contains("sslmode='verify-full' sslrootcert='/etc/ssl"),
             "{text}"

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 /// The form of a record.
 pub(super) const FORMAT: u32 = 1;
 const MARKER_FILE: &str = "fleet-backups.json";
+const LOCK_FILE: &str = "lock";
 const BACKUP_FILE: &str = "backup.json";
 /// The list of files that pg_basebackup writes, with the end of the WAL that makes them whole.
 const MANIFEST_FILE: &str = "backup_manifest";
@@ -29,8 +30,10 @@ const RECORD_BYTES_MAX: u64 = 1 << 20;
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 /// The file of PostgreSQL that says where the recovery of a base backup begins.
 const LABEL_FILE: &str = "backup_label";
+/// The file of PostgreSQL without which a server opens no data directory.
+pub(super) const CONTROL_FILE: &str = "global/pg_control";
 /// A folder that a new file system has.
-const OF_FILE_SYSTEM: &str = "lost+found";
+pub(super) const OF_FILE_SYSTEM: &str = "lost+found";
 
 /// A backup of all clusters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,6 +54,8 @@ pub(super) struct FleetBackup {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ClusterBackup {
     pub(super) name: String,
+    /// The number that `initdb` gave the cluster.
+    pub(super) system_identifier: String,
     /// The bytes of all files.
     pub(super) bytes: u64,
     /// The file of WAL from which on a recovery needs the archive.
@@ -63,7 +68,8 @@ pub(super) struct ClusterBackup {
 
 impl FleetBackup {
     pub(super) fn bytes(&self) -> u64 {
-        self.clusters.iter().map(|cluster| cluster.bytes).sum()
+        let bytes = self.clusters.iter().map(|cluster| cluster.bytes);
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Returns the first second that every cluster can be restored to.
@@ -84,7 +90,8 @@ impl ClusterBackup {
         let text = read_bounded(&path, MANIFEST_BYTES_MAX).map_err(|e| failed(e.to_string()))?;
         let manifest: Value = serde_json::from_slice(&text).map_err(|e| failed(e.to_string()))?;
         let files = manifest["Files"].as_array().into_iter().flatten();
-        let bytes = files.filter_map(|file| file["Size"].as_u64()).sum();
+        let sizes = files.filter_map(|file| file["Size"].as_u64());
+        let bytes = sizes.fold(0, u64::saturating_add);
         let end = manifest["WAL-Ranges"][0]["End-LSN"].as_str();
         let end = end.ok_or_else(|| failed("it has no range of WAL".into()))?;
         let label = data.join(LABEL_FILE);
@@ -92,14 +99,26 @@ impl ClusterBackup {
         let first_wal = first_wal.ok_or_else(|| {
             Failure::Failed(format!("{}: it names no file of WAL", label.display()))
         })?;
+        let control = data.join(CONTROL_FILE);
+        let identifier = read_bounded(&control, MANIFEST_BYTES_MAX).ok();
+        let identifier = identifier.and_then(|bytes| system_identifier(&bytes));
+        let identifier = identifier.ok_or_else(|| {
+            Failure::Failed(format!("{}: it names no cluster", control.display()))
+        })?;
         Ok(Self {
             name: name.to_owned(),
+            system_identifier: identifier.to_string(),
             bytes,
             first_wal,
             end_lsn: end.to_owned(),
             ended_milliseconds: ended_ms,
         })
     }
+}
+
+/// Returns the number of a cluster, with which its control file begins.
+fn system_identifier(control: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(*control.first_chunk()?))
 }
 
 /// Returns the file of WAL with which a recovery begins, from the text of a label:
@@ -136,17 +155,49 @@ pub(crate) fn is_folder(path: &Path) -> bool {
     path.join(MARKER_FILE).is_file()
 }
 
+/// Refuses the folder of a later version of this program.
+fn check_marker(path: &Path) -> Result<(), Failure> {
+    let file = path.join(MARKER_FILE);
+    let damaged = |reason: String| Failure::Data(format!("{}: {reason}", file.display()));
+    let text = read_bounded(&file, RECORD_BYTES_MAX).map_err(|e| damaged(e.to_string()))?;
+    let marker: Value = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+    match marker["format"] == FORMAT {
+        true => Ok(()),
+        false => Err(damaged(format!(
+            "it has the format {}, and this program writes {FORMAT}",
+            marker["format"]
+        ))),
+    }
+}
+
+fn of_lock(path: &Path, error: TryLockError) -> Failure {
+    match error {
+        TryLockError::WouldBlock => Failure::Failed(format!(
+            "another command, or a program of PostgreSQL that it began, uses {}: wait for its end",
+            path.display()
+        )),
+        TryLockError::Error(error) => Failure::Failed(format!("{}: {error}", path.display())),
+    }
+}
+
 /// A folder of backups of a fleet.
 pub(super) struct FleetFolder {
     path: PathBuf,
-    /// Held by a command that writes.
-    _lock: Option<File>,
+    /// Held by a command that writes alone, and by commands that read files together.
+    lock: Option<File>,
 }
 
-/// A backup that is being made.
+/// A backup that is being made. Dropping it removes the files.
 pub(super) struct Unfinished {
     pub(super) id: String,
     pub(super) path: PathBuf,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // The next command removes what cannot be removed now.
+        let _ = fs::remove_dir_all(&self.path);
+    }
 }
 
 impl FleetFolder {
@@ -156,10 +207,13 @@ impl FleetFolder {
     /// [`Failure::Usage`] for a folder of something else.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         match is_folder(path) {
-            true => Ok(Self {
-                path: path.to_owned(),
-                _lock: None,
-            }),
+            true => {
+                check_marker(path)?;
+                Ok(Self {
+                    path: path.to_owned(),
+                    lock: None,
+                })
+            }
             false => Err(Failure::Usage(format!(
                 "{} has no backups of a fleet",
                 path.display()
@@ -167,7 +221,24 @@ impl FleetFolder {
         }
     }
 
-    /// Opens a folder for the one command that writes it. A folder that is missing or empty becomes
+    /// Opens a folder to read the files of backups, which no other command removes meanwhile.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] while another command writes the folder, and those of
+    /// [`FleetFolder::open`].
+    pub(super) fn open_files(path: &Path) -> Result<Self, Failure> {
+        let mut folder = Self::open(path)?;
+        // A folder on a medium that cannot be written has no other command.
+        if let Ok(lock) = File::open(path.join(LOCK_FILE)) {
+            lock.try_lock_shared()
+                .map_err(|error| of_lock(path, error))?;
+            folder.lock = Some(lock);
+        }
+        Ok(folder)
+    }
+
+    /// Opens a folder for the one command that writes it, after removing what interrupted commands
+    /// left. A folder that is missing or empty becomes
     /// one of backups.
     ///
     /// # Errors
@@ -187,21 +258,23 @@ impl FleetFolder {
             let marker = json!({ "format": FORMAT }).to_string();
             private_file::write(&path.join(MARKER_FILE), marker.as_bytes()).map_err(failed)?;
         }
-        let lock = File::create(path.join("lock")).map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Failure::Failed(format!(
-                    "another command writes to {}: wait for its end",
-                    path.display()
-                )));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-        }
-        Ok(Self {
+        check_marker(path)?;
+        let lock = File::create(path.join(LOCK_FILE)).map_err(failed)?;
+        lock.try_lock().map_err(|error| of_lock(path, error))?;
+        // A program of PostgreSQL that survives this command keeps the lock.
+        #[cfg(unix)]
+        rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())
+            .map_err(|error| failed(error.into()))?;
+        let folder = Self {
             path: path.to_owned(),
-            _lock: Some(lock),
-        })
+            lock: Some(lock),
+        };
+        for name in folder.names()? {
+            if name.strip_prefix('.').is_some_and(is_id) {
+                folder.remove_folder(&name)?;
+            }
+        }
+        Ok(folder)
     }
 
     /// Returns the backups, the oldest first.
@@ -209,26 +282,49 @@ impl FleetFolder {
     /// # Errors
     /// [`Failure::Data`] for a record that cannot be read.
     pub(super) fn backups(&self) -> Result<Vec<FleetBackup>, Failure> {
-        let mut backups = Vec::new();
-        for name in self.names()? {
-            let file = self.path.join(&name).join(BACKUP_FILE);
-            if !is_id(&name) || !file.is_file() {
-                continue;
-            }
-            let damaged = |reason: String| Failure::Data(format!("{}: {reason}", file.display()));
-            let text = read_bounded(&file, RECORD_BYTES_MAX).map_err(|e| damaged(e.to_string()))?;
-            let backup: FleetBackup =
-                serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
-            if backup.format != FORMAT || backup.id != name {
-                return Err(damaged(format!("it is no record of the backup {name}")));
-            }
-            for cluster in &backup.clusters {
-                check_name(&cluster.name).map_err(|_| damaged("a name of a cluster".into()))?;
-            }
-            backups.push(backup);
+        let (backups, unreadable) = self.listed()?;
+        match unreadable.into_iter().next() {
+            None => Ok(backups),
+            Some(first) => Err(first),
         }
-        backups.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(backups)
+    }
+
+    /// Returns the backups, the oldest first, and the failures of records that cannot be read.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] if the folder cannot be listed.
+    pub(super) fn listed(&self) -> Result<(Vec<FleetBackup>, Vec<Failure>), Failure> {
+        let (mut backups, mut unreadable) = (Vec::new(), Vec::new());
+        for id in self.ids()? {
+            match self.record(&id) {
+                Ok(backup) => backups.push(backup),
+                Err(failure) => unreadable.push(failure),
+            }
+        }
+        Ok((backups, unreadable))
+    }
+
+    /// Returns the names of the backups, the oldest first.
+    fn ids(&self) -> Result<Vec<String>, Failure> {
+        let mut ids = self.names()?;
+        ids.retain(|name| is_id(name));
+        ids.sort();
+        Ok(ids)
+    }
+
+    fn record(&self, id: &str) -> Result<FleetBackup, Failure> {
+        let file = self.path.join(id).join(BACKUP_FILE);
+        let damaged = |reason: String| Failure::Data(format!("{}: {reason}", file.display()));
+        let text = read_bounded(&file, RECORD_BYTES_MAX).map_err(|e| damaged(e.to_string()))?;
+        let backup: FleetBackup =
+            serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+        let names = backup.clusters.iter().map(|cluster| &cluster.name);
+        let has_names = names.clone().all(|name| check_name(name).is_ok());
+        let is_right = backup.format == FORMAT && backup.id == id && !backup.clusters.is_empty();
+        match is_right && has_names {
+            true => Ok(backup),
+            false => Err(damaged(format!("it is no record of the backup {id}"))),
+        }
     }
 
     fn names(&self) -> Result<Vec<String>, Failure> {
@@ -251,23 +347,58 @@ impl FleetFolder {
     /// # Errors
     /// [`Failure::Usage`] if there is none.
     pub(super) fn named(&self, id: Option<&str>) -> Result<FleetBackup, Failure> {
-        let backups = self.backups()?;
-        let known: Vec<String> = backups.iter().map(|backup| backup.id.clone()).collect();
-        let found = match id {
-            Some(id) => backups.into_iter().find(|backup| backup.id == id),
-            None => backups.into_iter().next_back(),
-        };
-        found.ok_or_else(|| {
-            Failure::Usage(format!(
-                "{} has no backup{}; it has {}",
+        let known = self.ids()?;
+        let place = self.path.display();
+        match id.or(known.last().map(String::as_str)) {
+            Some(id) if known.iter().any(|one| one == id) => self.record(id),
+            Some(id) if !known.is_empty() => Err(Failure::Usage(format!(
+                "{place} has no backup '{id}'; it has {}",
+                known.join(", ")
+            ))),
+            _ => Err(Failure::Usage(format!("{place} has no backup"))),
+        }
+    }
+
+    /// Returns the newest backup that every cluster can be restored from to a second.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if there is none, with the first second that can be restored.
+    pub(super) fn before(&self, second: u64) -> Result<FleetBackup, Failure> {
+        let (backups, _) = self.listed()?;
+        let first = backups.iter().filter_map(FleetBackup::whole_from).min();
+        let is_before = |backup: &FleetBackup| backup.whole_from() <= Some(second);
+        let found = backups.into_iter().rev().find(is_before);
+        found.ok_or_else(|| match first {
+            Some(first) => Failure::Usage(format!(
+                "{} can restore times from {} on",
                 self.path.display(),
-                id.map(|id| format!(" '{id}'")).unwrap_or_default(),
-                match known.is_empty() {
-                    true => "none".to_owned(),
-                    false => known.join(", "),
-                }
-            ))
+                time_text(first)
+            )),
+            None => Failure::Usage(format!("{} has no backup", self.path.display())),
         })
+    }
+
+    /// Refuses a cluster that has the name of another one in the backups of this folder.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for such a cluster.
+    pub(super) fn refuse_other(&self, cluster: &ClusterBackup) -> Result<(), Failure> {
+        let (backups, _) = self.listed()?;
+        let mut known = backups.iter().flat_map(|backup| &backup.clusters);
+        let is_other = |one: &&ClusterBackup| {
+            one.name == cluster.name && one.system_identifier != cluster.system_identifier
+        };
+        match known.find(is_other) {
+            None => Ok(()),
+            Some(other) => Err(Failure::Usage(format!(
+                "{} has backups of another cluster '{}', which initdb gave the number {} and not \
+                 {}: name another folder",
+                self.path.display(),
+                other.name,
+                other.system_identifier,
+                cluster.system_identifier
+            ))),
+        }
     }
 
     /// Returns the data directory in a backup.
@@ -275,13 +406,8 @@ impl FleetFolder {
         self.path.join(&backup.id).join(&cluster.name)
     }
 
-    /// Begins a backup, after removing what interrupted commands left.
+    /// Begins a backup.
     pub(super) fn begin(&self, moment_ms: u64) -> Result<Unfinished, Failure> {
-        for name in self.names()? {
-            if name.strip_prefix('.').is_some_and(is_id) {
-                self.remove_folder(&name)?;
-            }
-        }
         let id = time_text(moment_ms / 1_000).replace(['-', ':'], "");
         let path = self.path.join(format!(".{id}"));
         let failed = |e: io::Error| Failure::Failed(format!("{}: {e}", path.display()));
@@ -297,7 +423,7 @@ impl FleetFolder {
     /// Gives a backup its record and its name.
     pub(super) fn finish(
         &self,
-        unfinished: Unfinished,
+        unfinished: &Unfinished,
         backup: &FleetBackup,
     ) -> Result<(), Failure> {
         let path = self.path.join(&unfinished.id);
@@ -335,6 +461,13 @@ mod tests {
                      CHECKPOINT LOCATION: 1/9C000060\n";
         assert_eq!(wal_file(label).as_deref(), Some("00000003000000010000009C"));
         assert_eq!(wal_file(""), None);
+    }
+
+    #[test]
+    fn the_control_file_begins_with_the_number_of_the_cluster() {
+        let control = [&7_312_000_000_000_000_001_u64.to_le_bytes()[..], &[1; 300]].concat();
+        assert_eq!(system_identifier(&control), Some(7_312_000_000_000_000_001));
+        assert_eq!(system_identifier(&[1, 2]), None);
     }
 
     #[test]
