@@ -212,8 +212,8 @@ pub(crate) fn prune(folder: &Path, keep_last: u64, keep_days: u64) -> Result<(),
     for (cluster, first) in needed {
         let _ = writeln!(
             text,
-            "The archive of {cluster} is needed from {first} on; pg_archivecleanup removes what is \
-             older."
+            "The archive of {cluster} is needed from {first} on; pg_archivecleanup removes what \
+             is older."
         );
     }
     print(&text)
@@ -274,8 +274,8 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     postgres::finish_copy(&data, target)?;
     print(&format!(
         "Restored the base backup {} of the cluster {name} into {}.\nStart its PostgreSQL as the \
-         owner of the files, which is the user of this command, and nodes when every cluster has ended its recovery: see \
-         docs/how-to/run-a-fleet.md\n",
+         owner of the files, which is the user of this command, and nodes when every cluster has \
+         ended its recovery: see docs/how-to/run-a-fleet.md\n",
         backup.id,
         target.display()
     ))
