@@ -275,9 +275,10 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     print(&format!(
         "Restored the base backup {} of the cluster {name} into {}.\nStart its PostgreSQL as the \
          owner of the files, which is the user of this command, and nodes when every cluster has \
-         ended its recovery: see docs/how-to/run-a-fleet.md\n",
+         ended its recovery: see docs/how-to/run-a-fleet.md\n{}",
         backup.id,
-        target.display()
+        target.display(),
+        postgres::owner_note(target)
     ))
 }
 

@@ -110,7 +110,8 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
     // A restore that is interrupted goes on until its next file, for which nothing waits.
     runtime.shutdown_background();
     if let Some(server) = work.server.take() {
-        server.stop()?;
+        // The data goes with its directory, so a failure to close it tells nothing.
+        let _ = server.stop();
     }
     drop(directory);
     match (outcome, work.incomplete.take()) {

@@ -322,7 +322,20 @@ pub(super) fn set_recovery(data: &Path, settings: &str) -> Result<(), Failure> {
     let settings = format!("\n{settings}");
     opened.write_all(settings.as_bytes()).map_err(failed)?;
     opened.sync_all().map_err(failed)?;
-    fs::write(data.join("recovery.signal"), "").map_err(failed)
+    private_file::write(&data.join("recovery.signal"), b"").map_err(failed)
+}
+
+/// Returns a note for a person who must give the files to the user of PostgreSQL.
+pub(super) fn owner_note(data: &Path) -> String {
+    #[cfg(unix)]
+    if rustix::process::geteuid().is_root() {
+        return format!(
+            "The files belong to root, as whom no PostgreSQL runs: chown -R postgres: {}\n",
+            data.display()
+        );
+    }
+    let _ = data;
+    String::new()
 }
 
 #[cfg(test)]
