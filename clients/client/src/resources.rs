@@ -86,30 +86,6 @@ impl Client {
         self.feed(&path, "ClientEncryptionKeys").await
     }
 
-    /// Creates a client encryption key, with the members `id`, `encryptionAlgorithm`,
-    /// `wrappedDataEncryptionKey` and `keyWrapMetadata`; 409 if it exists.
-    pub async fn create_encryption_key(
-        &self,
-        database: &str,
-        key: &Value,
-    ) -> Result<Answer, ClientError> {
-        let path = format!("{database}/clientencryptionkeys");
-        let request = Request::new(Method::POST, path).body(key.to_string());
-        self.request(&request).await
-    }
-
-    /// Replaces the client encryption key with the id of `key`, which another key wraps now.
-    pub async fn replace_encryption_key(
-        &self,
-        database: &str,
-        key: &Value,
-    ) -> Result<Answer, ClientError> {
-        let id = key["id"].as_str().unwrap_or_default();
-        let path = format!("{database}/clientencryptionkeys/{id}");
-        let request = Request::new(Method::PUT, path).body(key.to_string());
-        self.request(&request.repeatable()).await
-    }
-
     /// Lists the containers of a database, given by its link.
     pub async fn containers(&self, database: &str) -> Result<Vec<Value>, ClientError> {
         self.feed(&format!("{database}/colls"), "DocumentCollections")
@@ -159,19 +135,22 @@ impl Client {
         Ok(count.and_then(|text| text.parse().ok()))
     }
 
-    /// Replaces the definition of a container.
-    pub async fn replace_container(
-        &self,
-        container: &str,
-        definition: &Value,
-    ) -> Result<Answer, ClientError> {
-        let request = Request::new(Method::PUT, container).body(definition.to_string());
-        self.request(&request.repeatable()).await
-    }
-
     /// Reads any resource by its link.
     pub async fn read(&self, link: &str) -> Result<Answer, ClientError> {
         self.request(&Request::new(Method::GET, link)).await
+    }
+
+    /// Creates a resource that has no headers of its own in a feed: a client encryption key in
+    /// `dbs/shop/clientencryptionkeys`, a script in `dbs/shop/colls/orders/udfs`; 409 if it exists.
+    pub async fn create(&self, feed: &str, definition: &Value) -> Result<Answer, ClientError> {
+        let request = Request::new(Method::POST, feed).body(definition.to_string());
+        self.request(&request).await
+    }
+
+    /// Replaces the definition of any resource but an item by its link.
+    pub async fn replace(&self, link: &str, definition: &Value) -> Result<Answer, ClientError> {
+        let request = Request::new(Method::PUT, link).body(definition.to_string());
+        self.request(&request.repeatable()).await
     }
 
     /// Deletes any resource but an item by its link; 404 if it does not exist.
@@ -198,22 +177,8 @@ impl Client {
         kind: ScriptKind,
         definition: &Value,
     ) -> Result<Answer, ClientError> {
-        let path = format!("{container}/{}", kind.resource_type());
-        let request = Request::new(Method::POST, path).body(definition.to_string());
-        self.request(&request).await
-    }
-
-    /// Replaces the script with the id of the definition.
-    pub async fn replace_script(
-        &self,
-        container: &str,
-        kind: ScriptKind,
-        definition: &Value,
-    ) -> Result<Answer, ClientError> {
-        let id = definition["id"].as_str().unwrap_or_default();
-        let path = format!("{container}/{}/{id}", kind.resource_type());
-        let request = Request::new(Method::PUT, path).body(definition.to_string());
-        self.request(&request.repeatable()).await
+        let feed = format!("{container}/{}", kind.resource_type());
+        self.create(&feed, definition).await
     }
 
     /// Runs a stored procedure in one logical partition. `arguments` is a JSON array.

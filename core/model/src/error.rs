@@ -425,16 +425,9 @@ impl Error {
 
     /// Returns the cause and its sources, separated by colons, for the log. Empty without a cause.
     pub fn cause_chain(&self) -> String {
-        let mut chain = String::new();
-        let mut next = std::error::Error::source(self);
-        while let Some(error) = next {
-            if !chain.is_empty() {
-                chain.push_str(": ");
-            }
-            chain.push_str(&error.to_string());
-            next = error.source();
-        }
-        chain
+        std::error::Error::source(self)
+            .map(with_causes)
+            .unwrap_or_default()
     }
 
     /// Returns the reason for the operator: the cause and its sources, which name files, or the
@@ -445,6 +438,18 @@ impl Error {
             cause => cause,
         }
     }
+}
+
+/// Returns the text of an error and of its causes, separated by colons.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
 }
 
 impl fmt::Display for Error {

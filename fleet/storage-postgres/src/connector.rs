@@ -5,12 +5,12 @@
 //! after an unknown outcome is tried after the others for a while, since an old primary that hangs
 //! would be found first otherwise; a server that Patroni names is tried first in any case.
 
-use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use orrery_model::error::with_causes;
 use orrery_model::sync::lock;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -22,6 +22,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::backup_facts::BackupFacts;
 use crate::config::{ClusterConfig, Tls};
 use crate::identity::{self, ClusterId, Expected, Found, Membership, Place, Verdict};
 use crate::notices::{Listener, Warnings};
@@ -593,28 +594,35 @@ impl Connector {
     /// # Errors
     /// A sentence with the reason of each server.
     pub(crate) async fn look(&self) -> Result<Found, String> {
+        let (host, connection) = self.open_primary().await?;
+        let look = identity::look(&connection.client, &self.config.schema, true);
+        let found = bounded(self.config.connect_timeout(), look).await;
+        found.map_err(|reason| self.no_primary(&[self.at(host, &reason)]))
+    }
+
+    /// Returns what a base backup of the cluster depends on.
+    ///
+    /// # Errors
+    /// As [`Connector::look`].
+    pub(crate) async fn backup_facts(&self) -> Result<BackupFacts, String> {
+        let (host, connection) = self.open_primary().await?;
+        let facts = BackupFacts::read(&connection.client);
+        let facts = bounded(self.config.connect_timeout(), facts).await;
+        facts.map_err(|reason| self.no_primary(&[self.at(host, &reason)]))
+    }
+
+    /// Connects to the primary, whatever cluster it is of.
+    async fn open_primary(&self) -> Result<(usize, NewConnection), String> {
         let limit = self.config.connect_timeout();
         let mut reasons = Vec::new();
-        let look_by = async |connection: NewConnection| {
-            let look = identity::look(&connection.client, &self.config.schema, true);
-            bounded(limit, look).await
-        };
         if self.asks_servers() {
-            return match self.connect_to_newest(Purpose::Write, &mut reasons).await {
-                Some((host, connection)) => {
-                    let found = look_by(connection).await;
-                    found.map_err(|reason| self.no_primary(&[self.at(host, &reason)]))
-                }
-                None => Err(self.no_primary(&reasons)),
-            };
+            let newest = self.connect_to_newest(Purpose::Write, &mut reasons).await;
+            return newest.ok_or_else(|| self.no_primary(&reasons));
         }
         for host in self.candidates(&mut reasons).await {
-            let look = async {
-                let connection = self.open_connection(host, Purpose::Write);
-                look_by(bounded(limit, connection).await?).await
-            };
-            match look.await {
-                Ok(found) => return Ok(found),
+            let connection = self.open_connection(host, Purpose::Write);
+            match bounded(limit, connection).await {
+                Ok(connection) => return Ok((host, connection)),
                 Err(reason) => reasons.push(self.at(host, &reason)),
             }
         }
@@ -775,13 +783,7 @@ pub(crate) fn explain(error: &tokio_postgres::Error) -> String {
     if let Some(refusal) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text = format!("{text}: {next}");
-        cause = next.source();
-    }
-    text
+    with_causes(error)
 }
 
 /// Returns the TLS settings of a cluster.

@@ -8,6 +8,7 @@
 //!   the way to its primary; `schema.rs`, `schema.sql` and `statements.rs`: the tables and the SQL;
 //!   `pool.rs`: connections that are kept;
 //! - `identity.rs`: the id of a cluster, and the check that a connection is to the expected one;
+//! - `backup_facts.rs`: the facts on which a base backup depends;
 //! - `history.rs`: the record of openings; `partitions.rs`: which commits are accepted;
 //!   `workers.rs`: their way to the server; `slot.rs`: their answers; `steps.rs`: openings,
 //!   removals, and the look-up of outcomes;
@@ -27,6 +28,7 @@
 //! process had the partition open is not noticed. A primary that was replaced and does not know it
 //! may answer a snapshot of another process than the writer's from old data.
 
+mod backup_facts;
 mod batch;
 mod config;
 mod connector;
@@ -55,6 +57,7 @@ mod transaction;
 mod wait;
 mod workers;
 
+pub use backup_facts::{BackupFacts, WalArchive};
 pub use config::{ClusterConfig, ConfigError, HostConfig, Tls};
 pub use identity::{ClusterId, Expected, Found, Identity, Member, Membership};
 pub use store::{PostgresStore, PreparedStore, StoreOptions};

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use crate::backup_facts::BackupFacts;
 use crate::config::ClusterConfig;
 use crate::connector::{Connector, Purpose, explain};
 use crate::followers::{self, Followers};
@@ -399,11 +400,26 @@ impl PostgresStore {
         let store = PostgresStore::begin(config, StoreOptions::default())?;
         let connector = store.shared.connector.clone();
         let looked = store.run_on_own_threads(async move { connector.look().await });
-        looked.map_err(|detail| StoreError::Cluster {
-            cluster: store.shared.connector.config.name.clone(),
+        looked.map_err(|detail| store.failure(detail))
+    }
+
+    /// Asks the primary of a cluster for the facts on which a base backup depends.
+    ///
+    /// # Errors
+    /// [`StoreError::Cluster`] if no primary answers.
+    pub fn backup_facts(config: ClusterConfig) -> Result<BackupFacts, StoreError> {
+        let store = PostgresStore::begin(config, StoreOptions::default())?;
+        let connector = store.shared.connector.clone();
+        let facts = store.run_on_own_threads(async move { connector.backup_facts().await });
+        facts.map_err(|detail| store.failure(detail))
+    }
+
+    fn failure(&self, detail: String) -> StoreError {
+        StoreError::Cluster {
+            cluster: self.shared.connector.config.name.clone(),
             detail,
             retry_after_ms: None,
-        })
+        }
     }
 
     /// Checks that the role of the description may write, and changes nothing. A cluster that does
@@ -414,11 +430,7 @@ impl PostgresStore {
     pub fn check_rights(&self) -> Result<(), StoreError> {
         let connector = self.shared.connector.clone();
         let checked = self.run_on_own_threads(async move { connector.check_rights().await });
-        checked.map_err(|detail| StoreError::Cluster {
-            cluster: self.shared.connector.config.name.clone(),
-            detail,
-            retry_after_ms: None,
-        })
+        checked.map_err(|detail| self.failure(detail))
     }
 
     /// Returns the id of the cluster; `None` while there was no connection to the expected one.

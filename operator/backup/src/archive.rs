@@ -37,7 +37,7 @@ const MARKER_BYTES_MAX: u64 = 64 << 10;
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// Returns true if a path is that of a file of this machine with one whole backup.
-pub(crate) fn is_archive(path: &Path) -> bool {
+pub fn is_archive(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(ENDING) && !is_remote(path)
 }

@@ -50,6 +50,7 @@ mod sink;
 mod source;
 mod verify;
 
+pub use archive::is_archive;
 pub use create::{CreateOptions, ExtraFile, Summary, create};
 pub use error::{BackupError, time_text};
 pub use log::{

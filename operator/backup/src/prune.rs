@@ -22,6 +22,15 @@ pub struct Retention {
     pub now_ms: u64,
 }
 
+impl Retention {
+    /// Returns true if the rules keep a backup of the moment `moment_ms` with `newer` newer ones.
+    /// The newest backup is kept whatever the rules say.
+    pub fn keeps(&self, moment_ms: u64, newer: usize) -> bool {
+        let age_ms = self.now_ms.saturating_sub(moment_ms);
+        newer < self.keep_last.max(1) || age_ms < self.keep_within_ms
+    }
+}
+
 /// The backups and objects that were removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
@@ -43,11 +52,8 @@ pub struct Pruned {
 pub fn prune(repository: &Path, retention: &Retention) -> Result<Pruned, BackupError> {
     let repository = Repository::open(repository)?;
     prune_where(&repository, |backup, newer| {
-        // The newest backup is kept whatever the rules say.
-        let is_among_last = newer < retention.keep_last.max(1);
-        let age_ms = retention.now_ms.saturating_sub(backup.moment_ms);
         // The bases of a continuous backup have a retention of their own.
-        !is_among_last && age_ms >= retention.keep_within_ms && !is_continuous(backup)
+        !retention.keeps(backup.moment_ms, newer) && !is_continuous(backup)
     })
 }
 

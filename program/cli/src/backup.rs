@@ -40,12 +40,11 @@ const DAY_MS: u64 = 24 * 3_600_000;
 /// [`Failure::Usage`] for options that cannot be used.
 pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     private_file::restrict_new_files();
-    match &arguments.action {
-        BackupAction::Create(arguments) => run_create(arguments),
-        BackupAction::List { path, json } if fleet_backup::is_folder(path) => {
-            fleet_backup::list(path, *json)
-        }
-        BackupAction::List { path, json } => {
+    let path = arguments.action.path();
+    match (&arguments.action, fleet_backup::is_folder(path)) {
+        (BackupAction::Create(arguments), _) => run_create(arguments),
+        (BackupAction::List { json, .. }, true) => fleet_backup::list(path, *json),
+        (BackupAction::List { json, .. }, false) => {
             let listing = list(path).map_err(failure)?;
             let windows = windows(path).map_err(failure)?;
             print(&match json {
@@ -54,10 +53,10 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
             })?;
             refuse_unreadable(&listing)
         }
-        BackupAction::Verify { path, backup } if fleet_backup::is_folder(path) => {
+        (BackupAction::Verify { backup, .. }, true) => {
             fleet_backup::verify(path, backup.as_deref())
         }
-        BackupAction::Verify { path, backup } => {
+        (BackupAction::Verify { backup, .. }, false) => {
             let verified = with_progress("verifying", |on_progress| {
                 verify(path, backup.as_deref(), on_progress)
             })?;
@@ -67,23 +66,22 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
                 true => Err(Failure::Data(format!("{} is damaged", path.display()))),
             }
         }
-        BackupAction::Prune {
-            path,
-            keep_last,
-            keep_days,
-        } if fleet_backup::is_folder(path) => {
-            fleet_backup::prune(path, keep_last.unwrap_or(1), keep_days.unwrap_or(0))
-        }
-        BackupAction::Prune {
-            path,
-            keep_last,
-            keep_days,
-        } => {
+        (
+            BackupAction::Prune {
+                keep_last,
+                keep_days,
+                ..
+            },
+            is_fleet,
+        ) => {
             let retention = Retention {
                 keep_last: keep_last.map_or(1, |number| number as usize),
                 keep_within_ms: keep_days.unwrap_or(0).saturating_mul(DAY_MS),
                 now_ms: SystemWorld::new().now_ms(),
             };
+            if is_fleet {
+                return fleet_backup::prune(path, &retention);
+            }
             let pruned = prune(path, &retention).map_err(failure)?;
             print(&pruned_text(&pruned))
         }

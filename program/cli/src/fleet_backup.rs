@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Promises: a backup has its name when the files of every cluster agree with their manifests, and
-//! not before.
+//! not before. An archive that fails and a standby that was behind are told on standard error.
 //! Leaves out: the archive of WAL, which PostgreSQL writes itself, and tablespaces.
 
 mod postgres;
@@ -18,10 +18,11 @@ pub(crate) use record::is_folder;
 
 use crate::command::{CreateArguments, RestoreArguments};
 use crate::management::print;
-use orrery_backup::{Moment, is_remote, time_text};
+use crate::transfer::tell;
+use orrery_backup::{Moment, Retention, is_archive, is_remote, time_text};
 use orrery_model::world::World;
 use orrery_server::{Failure, SystemWorld};
-use orrery_storage_postgres::ClusterConfig;
+use orrery_storage_postgres::{BackupFacts, ClusterConfig, PostgresStore, WalArchive};
 use record::{CONTROL_FILE, ClusterBackup, FORMAT, FleetBackup, FleetFolder};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -31,9 +32,6 @@ use std::path::Path;
 
 /// The rates that pg_basebackup takes, in bytes a second.
 const RATES: RangeInclusive<u64> = 32 << 10..=1 << 30;
-/// The end of the names of whole backups of a data directory.
-const ARCHIVE_SUFFIX: &str = ".tar.zst";
-const DAY_MS: u64 = 24 * 3_600_000;
 
 /// Makes a base backup of each cluster of a file.
 ///
@@ -42,7 +40,7 @@ const DAY_MS: u64 = 24 * 3_600_000;
 /// PostgreSQL is missing or fails.
 pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result<(), Failure> {
     let target = &arguments.target;
-    if is_remote(target) || target.to_string_lossy().ends_with(ARCHIVE_SUFFIX) {
+    if is_remote(target) || is_archive(target) {
         return Err(Failure::Usage(format!(
             "{}: base backups are folders of files: name a folder",
             target.display()
@@ -62,6 +60,10 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
         record::check_name(&cluster.name)?;
     }
     let programs = postgres::Programs::find()?;
+    let mut facts = Vec::new();
+    for cluster in &clusters {
+        facts.push(facts_of(cluster, arguments.from_standby)?);
+    }
     let source = postgres::Source {
         user: arguments.user.as_deref(),
         is_standby_preferred: arguments.from_standby,
@@ -71,14 +73,16 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
     let moment_ms = SystemWorld::new().now_ms();
     let unfinished = folder.begin(moment_ms)?;
     let mut made = Vec::new();
-    for cluster in &clusters {
+    for (cluster, facts) in clusters.iter().zip(&facts) {
         let data = unfinished.path.join(&cluster.name);
         programs.back_up(cluster, &source, rate, &data)?;
         let ended_ms = SystemWorld::new().now_ms();
-        postgres::refuse_tablespaces(&data)?;
         programs.verify(&data, None)?;
         let cluster = ClusterBackup::of(&cluster.name, &data, ended_ms)?;
         folder.refuse_other(&cluster)?;
+        if let Some(facts) = facts {
+            tell_faults(&cluster, facts);
+        }
         made.push(cluster);
     }
     let backup = FleetBackup {
@@ -93,6 +97,62 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
         true => format!("{:#}\n", json!(backup)),
         false => made_text(target, &backup),
     })
+}
+
+/// Asks a cluster what its backup depends on, and refuses tablespaces. A primary that does not
+/// answer is no error if a standby is to be copied.
+fn facts_of(cluster: &ClusterConfig, from_standby: bool) -> Result<Option<BackupFacts>, Failure> {
+    match PostgresStore::backup_facts(cluster.clone()) {
+        Ok(facts) if facts.tablespaces.is_empty() => Ok(Some(facts)),
+        Ok(facts) => Err(Failure::Failed(format!(
+            "the cluster {} has tablespaces, which are not supported: {}; move the tables of \
+             Orrery out of them and drop them",
+            cluster.name,
+            facts.tablespaces.join(", ")
+        ))),
+        Err(error) if from_standby => {
+            tell(&format!(
+                "{error}; the archive of WAL of {} and the delay of its standby were not checked",
+                cluster.name
+            ));
+            Ok(None)
+        }
+        Err(error) => Err(Failure::Failed(error.to_string())),
+    }
+}
+
+/// Tells what a restore of a base backup will lack.
+fn tell_faults(backup: &ClusterBackup, facts: &BackupFacts) {
+    let name = &backup.name;
+    match &facts.archive {
+        WalArchive::Kept => {}
+        WalArchive::Off => tell(&format!(
+            "{name} writes no archive of WAL (archive_mode): a restore ends with this backup, and \
+             several clusters cannot be restored to one time"
+        )),
+        WalArchive::Failing { file, time } => tell(&format!(
+            "{name} could not archive {file} at {time}: until its archive_command succeeds, a \
+             restore ends before that file; the log of its PostgreSQL says why"
+        )),
+    }
+    let is_behind = match (lsn_of(&backup.end_lsn), lsn_of(&facts.lsn)) {
+        (Some(end), Some(began)) => end < began,
+        _ => false,
+    };
+    if is_behind {
+        tell(&format!(
+            "the standby of {name} that was copied was behind: it was at {}, and the primary at {} \
+             when the backup began; only a recovery with the archive has what is between",
+            backup.end_lsn, facts.lsn
+        ));
+    }
+}
+
+/// Returns the number of a position in the WAL, for example of `16/B374D848`.
+fn lsn_of(text: &str) -> Option<u64> {
+    let (high, low) = text.split_once('/')?;
+    let part = |text| u32::from_str_radix(text, 16).ok();
+    Some(u64::from(part(high)?) << 32 | u64::from(part(low)?))
 }
 
 fn made_text(folder: &Path, backup: &FleetBackup) -> String {
@@ -182,18 +242,13 @@ pub(crate) fn verify(folder: &Path, id: Option<&str>) -> Result<(), Failure> {
 ///
 /// # Errors
 /// [`Failure::Failed`] if a folder cannot be removed.
-pub(crate) fn prune(folder: &Path, keep_last: u64, keep_days: u64) -> Result<(), Failure> {
+pub(crate) fn prune(folder: &Path, retention: &Retention) -> Result<(), Failure> {
     let claimed = FleetFolder::claim(folder)?;
     let backups = claimed.backups()?;
-    let since_ms = SystemWorld::new()
-        .now_ms()
-        .saturating_sub(keep_days.saturating_mul(DAY_MS));
-    let newest_from = backups.len().saturating_sub(keep_last as usize);
     let mut text = String::new();
     let mut needed: BTreeMap<&str, &str> = BTreeMap::new();
     for (place, backup) in backups.iter().enumerate() {
-        let is_young = keep_days > 0 && backup.moment_milliseconds >= since_ms;
-        if place < newest_from && !is_young {
+        if !retention.keeps(backup.moment_milliseconds, backups.len() - place - 1) {
             claimed.remove(backup)?;
             let _ = writeln!(text, "Removed {}.", backup.id);
             continue;

@@ -12,7 +12,7 @@
 
 use crate::backup::{self, RestoredDirectory, restore_directory};
 use crate::command::{RestoreArguments, StartArguments};
-use crate::disk::{free_bytes, size};
+use crate::disk;
 use crate::management::print;
 use crate::server_inside::ServerInside;
 use crate::transfer::{client_failure, failure, runtime, tell};
@@ -20,12 +20,14 @@ use crate::{rotation, signals};
 use orrery_backup::list;
 use orrery_client::{Client, ConnectionOptions, Secret};
 use orrery_gateway::LogLevel;
+use orrery_model::Json;
 use orrery_server::address::Listen;
 use orrery_server::{Failure, MemoryLimit};
 use orrery_tools::connection;
 use orrery_tools::copy::Selection;
 use orrery_tools::transfer::on_stderr;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -95,7 +97,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
 
     let home = arguments.work_dir.clone();
     let home = home.unwrap_or_else(std::env::temp_dir);
-    check_space(arguments, &home)?;
+    check_backup(arguments, &home)?;
     let directory = WorkDirectory::new(&home)?;
 
     // The place that is being written, and the server, are known after an interruption too.
@@ -123,9 +125,10 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a disk with less free space than the backup has bytes. A second of a continuous backup
-/// takes at least the space of the newest backup.
-fn check_space(arguments: &RestoreArguments, home: &Path) -> Result<(), Failure> {
+/// Refuses names that the backup does not have, and a disk with less free space than the backup has
+/// bytes. A second of a continuous backup takes at least the space of the newest backup, and may
+/// have other names.
+fn check_backup(arguments: &RestoreArguments, home: &Path) -> Result<(), Failure> {
     let listing = list(&arguments.path).map_err(backup::failure)?;
     let id = arguments.backup.as_deref();
     let mut backups = listing.backups.iter().rev();
@@ -133,15 +136,61 @@ fn check_space(arguments: &RestoreArguments, home: &Path) -> Result<(), Failure>
         // The restore says what there is.
         return Ok(());
     };
-    match free_bytes(home) {
-        Some(free) if free < wanted.bytes => Err(Failure::Failed(format!(
-            "the disk is too small: {} are needed in {}, and {} are free; --work-dir names a place \
-             on another disk",
-            size(wanted.bytes),
-            home.display(),
-            size(free)
-        ))),
-        _ => Ok(()),
+    if let (None, Some(database)) = (&arguments.to, &arguments.database) {
+        refuse_unknown_names(database, &arguments.container, &wanted.about)?;
+    }
+    let advice = "--work-dir names a place on another disk";
+    disk::check_space(home, wanted.bytes, advice)
+}
+
+/// Refuses a database and containers of it that a backup does not have, by what its manifest says
+/// about the data. A database without containers has no name there, so it is looked for in the
+/// restored data.
+fn refuse_unknown_names(
+    database: &str,
+    containers: &[String],
+    about: &Json,
+) -> Result<(), Failure> {
+    let Some(known) = about.get("containers").and_then(Json::as_array) else {
+        return Ok(());
+    };
+    let mut databases = BTreeSet::new();
+    let mut of_database = BTreeSet::new();
+    for container in known {
+        let text = |name: &str| container.get(name).and_then(Json::as_str);
+        let (Some(of), Some(name)) = (text("database"), text("container")) else {
+            return Ok(());
+        };
+        databases.insert(of);
+        if of == database {
+            of_database.insert(name);
+        }
+    }
+    let count = about.get("databases").and_then(Json::as_i64);
+    let has_empty = count.is_none_or(|count| count > databases.len() as i64);
+    if !databases.contains(database) && !has_empty {
+        return Err(Failure::Usage(format!(
+            "there is no database '{database}' in the backup; there are: {}",
+            list_of(databases)
+        )));
+    }
+    for container in containers {
+        if !of_database.contains(container.as_str()) {
+            return Err(Failure::Usage(format!(
+                "there is no container '{container}' of the database '{database}' in the backup; \
+                 there are: {}",
+                list_of(of_database)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns names for a person.
+fn list_of(names: BTreeSet<&str>) -> String {
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => Vec::from_iter(names).join(", "),
     }
 }
 
@@ -252,5 +301,43 @@ fn count_text(items: u64) -> String {
     match items {
         1 => "1 item".to_owned(),
         many => format!("{many} items"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refuse_unknown_names;
+    use orrery_model::json::parse;
+    use orrery_server::Failure;
+
+    /// Returns the refusal of a database and a container by a manifest with one container in each
+    /// of two databases, and this number of databases.
+    fn refusal(databases: u64, database: &str, container: &str) -> String {
+        let about = format!(
+            r#"{{"databases":{databases},"containers":[
+                {{"database":"shop","container":"orders","items":3}},
+                {{"database":"site","container":"pages"}}]}}"#
+        );
+        let about = parse(about.as_bytes()).expect("JSON");
+        match refuse_unknown_names(database, &[container.to_owned()], &about) {
+            Ok(()) => String::new(),
+            Err(Failure::Usage(message)) => message,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn names_that_a_manifest_lacks_are_refused() {
+        assert_eq!(refusal(2, "shop", "orders"), "");
+        assert_eq!(
+            refusal(2, "shop", "pages"),
+            "there is no container 'pages' of the database 'shop' in the backup; there are: orders"
+        );
+        let unknown = "there is no database 'x' in the backup; there are: shop, site";
+        assert_eq!(refusal(2, "x", "orders"), unknown);
+        // The third database has no container, and may have this name.
+        let empty = "there is no container 'orders' of the database 'x' in the backup; there are: \
+                     none";
+        assert_eq!(refusal(3, "x", "orders"), empty);
     }
 }

@@ -145,14 +145,21 @@ fn backups_of_several_clusters_are_listed_verified_pruned_and_restored_to_one_ti
     let fleet = Fleet::new(&["first", "second"]);
     let (file, backups) = (fleet.file(), fleet.path("backups"));
     let create = ["backup", "create", &backups, "--cluster-file", &file];
-    done(&create);
+    let made = done(&create);
+    assert!(
+        made.contains("second writes no archive of WAL (archive_mode)"),
+        "{made}"
+    );
     end_of_second(servers::server());
-    let made = done(&[&create[..], &["--json"]].concat());
-    let made = orrery_model::json::parse(made.as_bytes()).expect("JSON");
-    let newest = program::text(&made, "id");
+    done(&create);
     let listed = done(&["backup", "list", &backups]);
     assert_eq!(listed.lines().count(), 2, "{listed}");
     assert!(listed.contains("first, second"), "{listed}");
+    let newest = listed
+        .lines()
+        .last()
+        .and_then(|line| line.split(' ').next());
+    let newest = newest.expect("an id").to_owned();
 
     let new = fleet.path("new");
     let restore = ["restore", &backups, "--data-dir", &new];
@@ -188,6 +195,45 @@ fn backups_of_several_clusters_are_listed_verified_pruned_and_restored_to_one_ti
         2,
         &newest,
     );
+}
+
+#[test]
+fn a_failing_archive_and_a_standby_that_was_behind_are_told_and_tablespaces_refused() {
+    let server = Server::start(&[
+        "-c",
+        "fsync=off",
+        "-c",
+        "archive_mode=on",
+        "-c",
+        "archive_command=false",
+    ]);
+    let standby = server.start_standby();
+    standby.sql("SELECT pg_wal_replay_pause()");
+    server.sql("CREATE TABLE behind AS SELECT generate_series(1, 1000)");
+    server.sql("SELECT pg_switch_wal()");
+    let failures = "SELECT failed_count FROM pg_stat_archiver";
+    server.wait_for_sql(failures, |rows| rows[0][0] != "0");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("clusters.toml");
+    let both = server.config_at(&[server.port, standby.port]);
+    let clusters = servers::cluster_file(&[both]);
+    std::fs::write(&file, clusters).expect("the file is written");
+    let backups = folder.path().join("backups");
+    let create = ["backup", "create", text(&backups)];
+    let create = [&create[..], &["--cluster-file", text(&file)]].concat();
+    let of_standby = done(&[&create[..], &["--from-standby"]].concat());
+    let behind = "the standby of test that was copied was behind";
+    assert!(of_standby.contains(behind), "{of_standby}");
+    let of_primary = done(&create);
+    assert!(!of_primary.contains(behind), "{of_primary}");
+    let failing = "test could not archive 0000000100000000";
+    assert!(of_primary.contains(failing), "{of_primary}");
+
+    let place = servers::server_folder();
+    let place = text(place.path());
+    server.sql(&format!("CREATE TABLESPACE apart LOCATION '{place}'"));
+    refused(&create, 1, "not supported: apart;");
 }
 
 #[test]

@@ -194,10 +194,12 @@ fn wrong_names_and_keys_are_refused_and_nothing_is_written() {
         2,
         "there is no database 'shops' to copy; there are: empty, shop",
     );
+    // The manifest names the containers, so nothing is restored before this refusal.
     refused(
         world.restore(&other, &["--database", "shop", "--container", "order"]),
         2,
-        "there is no container 'order' to copy; there are: orders, people",
+        "there is no container 'order' of the database 'shop' in the backup; there are: orders, \
+         people",
     );
     let two = ["--container", "orders", "--container", "people"];
     let two = [&["--database", "shop", "--as-container", "x"][..], &two].concat();

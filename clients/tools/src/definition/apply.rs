@@ -101,8 +101,10 @@ impl Application<'_> {
             Err(error) => return Err(failed(&name)(error)),
         }
         // The encryption policies of containers name the keys.
+        let feed = format!("{link}/clientencryptionkeys");
         for key in &database.client_encryption_keys {
-            self.encryption_key(&database.id, &link, key).await?;
+            let name = format!("client encryption key {}/{}", database.id, id_of(key));
+            self.named_resource(name, &feed, key, "wrapped key").await?;
         }
         for container in database.containers {
             self.container(&database.id, container).await?;
@@ -110,31 +112,31 @@ impl Application<'_> {
         Ok(())
     }
 
-    /// Creates a client encryption key, or compares the existing one with it.
-    async fn encryption_key(
+    /// Creates a resource that a definition alone describes, or compares the existing one with
+    /// it. `fields` names what can differ.
+    async fn named_resource(
         &mut self,
-        database: &str,
-        link: &str,
-        key: &Value,
+        name: String,
+        feed: &str,
+        definition: &Value,
+        fields: &str,
     ) -> Result<(), DefinitionError> {
-        let id = key["id"].as_str().unwrap_or_default();
-        let name = format!("client encryption key {database}/{id}");
-        let path = format!("{link}/clientencryptionkeys/{id}");
-        match self.client.read(&path).await {
+        let link = format!("{feed}/{}", id_of(definition));
+        match self.client.read(&link).await {
             Ok(answer) => {
                 let actual: Value = answer.json().map_err(failed(&name))?;
-                if matches(key, &actual) || self.mode == ExistingMode::Keep {
+                if matches(definition, &actual) || self.mode == ExistingMode::Keep {
                     return Ok(());
                 }
                 if self.mode == ExistingMode::Refuse {
-                    return Err(differs(&name, "wrapped key"));
+                    return Err(differs(&name, fields));
                 }
-                let replaced = self.client.replace_encryption_key(link, key).await;
+                let replaced = self.client.replace(&link, definition).await;
                 replaced.map_err(failed(&name))?;
                 self.done.changed.push(name);
             }
             Err(error) if error.is_not_found() => {
-                let created = self.client.create_encryption_key(link, key).await;
+                let created = self.client.create(feed, definition).await;
                 created.map_err(failed(&name))?;
                 self.done.created.push(name);
             }
@@ -172,8 +174,11 @@ impl Application<'_> {
 
         // Scripts come before the items: triggers do not run for items of a definition.
         for (kind, word, scripts) in scripts_of(&container) {
+            let feed = format!("{link}/{}", kind.resource_type());
             for script in scripts {
-                self.script(&place, &link, kind, word, &script).await?;
+                let name = format!("{word} {place}/{}", id_of(&script));
+                self.named_resource(name, &feed, &script, "text or kind")
+                    .await?;
             }
         }
         let paths = body["partitionKey"]["paths"]
@@ -210,7 +215,7 @@ impl Application<'_> {
         if self.mode == ExistingMode::Refuse {
             return Err(differs(name, &differing.join(", ")));
         }
-        let replaced = self.client.replace_container(link, &wanted).await;
+        let replaced = self.client.replace(link, &wanted).await;
         replaced.map_err(failed(name))?;
         self.done
             .changed
@@ -245,40 +250,6 @@ impl Application<'_> {
             ))),
             _ => Err(differs(name, "throughput")),
         }
-    }
-
-    async fn script(
-        &mut self,
-        place: &str,
-        link: &str,
-        kind: ScriptKind,
-        word: &str,
-        script: &Value,
-    ) -> Result<(), DefinitionError> {
-        let id = script["id"].as_str().unwrap_or_default();
-        let name = format!("{word} {place}/{id}");
-        let path = format!("{link}/{}/{id}", kind.resource_type());
-        match self.client.read(&path).await {
-            Ok(answer) => {
-                let actual: Value = answer.json().map_err(failed(&name))?;
-                if matches(script, &actual) || self.mode == ExistingMode::Keep {
-                    return Ok(());
-                }
-                if self.mode == ExistingMode::Refuse {
-                    return Err(differs(&name, "text or kind"));
-                }
-                let replaced = self.client.replace_script(link, kind, script).await;
-                replaced.map_err(failed(&name))?;
-                self.done.changed.push(name);
-            }
-            Err(error) if error.is_not_found() => {
-                let created = self.client.create_script(link, kind, script).await;
-                created.map_err(failed(&name))?;
-                self.done.created.push(name);
-            }
-            Err(error) => return Err(failed(&name)(error)),
-        }
-        Ok(())
     }
 
     async fn items(
@@ -371,6 +342,10 @@ fn scripts_of(container: &ContainerDefinition) -> [(ScriptKind, &'static str, Ve
         (ScriptKind::Function, "user-defined function", functions),
         (ScriptKind::Trigger, "trigger", triggers.collect()),
     ]
+}
+
+fn id_of(definition: &Value) -> &str {
+    definition["id"].as_str().unwrap_or_default()
 }
 
 fn differs(name: &str, fields: &str) -> DefinitionError {

@@ -3,7 +3,6 @@
 //!
 //! Left out: proxies, and certificates other than those of the system (`SSL_CERT_FILE`).
 
-use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -23,6 +22,7 @@ use object_store::client::{
     HttpResponse, HttpResponseBody, HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions};
+use orrery_model::error::with_causes;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
@@ -121,17 +121,6 @@ fn failed(error: legacy::Error) -> HttpError {
     };
     // The text of the outer error names no cause.
     HttpError::new(kind, io::Error::other(with_causes(&error)))
-}
-
-/// Returns the texts of an error and of its causes.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 /// Runs a request on the threads of the requests, and waits for its end. The calling thread may

@@ -5,7 +5,7 @@ use super::account::KeyArguments;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use orrery_backup::Moment;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Help text after the options of `orrery backup`.
 pub(super) const BACKUP_HELP: &str = "\
@@ -125,6 +125,18 @@ pub(crate) enum BackupAction {
         #[arg(long, value_name = "DAYS")]
         keep_days: Option<u64>,
     },
+}
+
+impl BackupAction {
+    /// Returns the place of the backups.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            BackupAction::Create(arguments) => &arguments.target,
+            BackupAction::List { path, .. }
+            | BackupAction::Verify { path, .. }
+            | BackupAction::Prune { path, .. } => path,
+        }
+    }
 }
 
 /// Arguments of `orrery backup create`.
