@@ -7,6 +7,9 @@
 //!         | low 32 bits of the xxh3-128 of the header before | stored bytes
 //! index   for each data block: 00 | offset | bytes | sequence | key len | last key     (varints)
 //!         ... | ff | trailer
+//! directory of the parts: "TOC!" | count u32, and for each part: offset u64 | length u64 | name len
+//!         u16 | name
+//! trailer "SFA!" 01 00 | xxh3-128 of the directory | offset u64 and length u64 of the directory
 //! ```
 //!
 //! *Sealing* a damaged data block replaces its bytes by a sound block of the same length, so that
@@ -38,6 +41,12 @@ const END_OF_ENTRIES: u8 = 0xff;
 /// The most bytes that one block can have. Handles beyond are damage.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 
+/// The start of the trailer: its name, the version and the kind of checksum.
+const TRAILER_MAGIC: &[u8] = b"SFA!\x01\x00";
+const TRAILER_BYTES: usize = 38;
+/// The most bytes of the directory of parts, of which a table has fewer than ten.
+const DIRECTORY_BYTES_MAX: u64 = 64 << 10;
+
 /// The purpose of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {
@@ -45,6 +54,44 @@ pub(super) enum BlockKind {
     Data,
     /// The index, filter or metadata of the table.
     Auxiliary,
+}
+
+/// Returns the fault of the trailer of a table or of the directory of its parts. The library reserves
+/// memory for as many parts as a directory says before it compares the checksum.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(super) fn directory_fault(path: &Path) -> std::io::Result<Option<Fault>> {
+    let mut file = File::open(path)?;
+    let file_bytes = file.metadata()?.len();
+    let mut trailer = [0; TRAILER_BYTES];
+    let Some(end) = file_bytes.checked_sub(TRAILER_BYTES as u64) else {
+        return Ok(Some("it is cut".to_owned()));
+    };
+    file.seek(SeekFrom::Start(end))?;
+    file.read_exact(&mut trailer)?;
+    let (checksum, place) = trailer[TRAILER_MAGIC.len()..].split_at(16);
+    let [offset, bytes] = [&place[..8], &place[8..]].map(number);
+    let is_in_place = trailer.starts_with(TRAILER_MAGIC)
+        && bytes <= DIRECTORY_BYTES_MAX
+        && offset.checked_add(bytes) == Some(end);
+    if !is_in_place {
+        return Ok(Some("its trailer is damaged".to_owned()));
+    }
+    let mut directory = vec![0; bytes as usize];
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(&mut directory)?;
+    if xxh3_128(&directory).to_le_bytes() != checksum {
+        let fault = "the checksum of the directory of its parts does not match";
+        return Ok(Some(fault.to_owned()));
+    }
+    Ok(None)
+}
+
+/// Returns the little-endian number in up to eight bytes.
+fn number(bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// One block of a table, as the table's index describes it.

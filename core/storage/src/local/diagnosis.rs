@@ -20,7 +20,7 @@ use std::sync::Arc;
 use lsm_tree::{Cache, Checksum, Table};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::blocks::TableFile;
+use super::blocks::{TableFile, directory_fault};
 use super::directory::{RESTORE_ADVICE, format_fault};
 use super::high_water::HighWater;
 use crate::error::StoreError;
@@ -35,6 +35,9 @@ pub struct FileFault {
     /// The next opening of the store mends the fault, and nothing is lost.
     pub is_harmless: bool,
 }
+
+/// The keyspaces: the list of keyspaces, rows, index entries.
+const KEYSPACES: [&str; 3] = ["0", "1", "2"];
 
 /// A damaged file and its fault.
 type Finding = (PathBuf, String);
@@ -94,6 +97,34 @@ pub(super) fn faults(root: &Path, store: &Path, high_water: &Path) -> Vec<FileFa
     faults
 }
 
+/// Refuses a store with a list of tables, or a directory of the parts of a table, that is not as
+/// written. The libraries decode both before they compare the checksums; a panic or a request for
+/// much memory there ends the process.
+///
+/// # Errors
+/// With the name of the first file that is not as written.
+pub(super) fn check_lists(store: &Path) -> Result<(), StoreError> {
+    let damaged = |file: &Path, fault: &str| {
+        let detail = format!("{fault}. {RESTORE_ADVICE}");
+        Err(StoreError::damaged(file, detail))
+    };
+    for number in KEYSPACES {
+        let keyspace = store.join("keyspaces").join(number);
+        let listed = match listed_tables(&keyspace) {
+            Ok(listed) => listed,
+            Err((file, fault)) => return damaged(&file, &fault),
+        };
+        for id in listed {
+            let table = keyspace.join("tables").join(id.to_string());
+            // A missing table is found when the list is opened.
+            if let Ok(Some(fault)) = directory_fault(&table) {
+                return damaged(&table, &fault);
+            }
+        }
+    }
+    Ok(())
+}
+
 fn faults_of_store(store: &Path, reads_blocks: bool) -> Vec<Finding> {
     let mut faults = Vec::new();
     let version = store.join("version");
@@ -105,7 +136,7 @@ fn faults_of_store(store: &Path, reads_blocks: bool) -> Vec<Finding> {
     if !lock.exists() {
         faults.push((lock, "it is missing".to_owned()));
     }
-    for number in ["0", "1", "2"] {
+    for number in KEYSPACES {
         let keyspace = store.join("keyspaces").join(number);
         faults.extend(faults_of_keyspace(&keyspace, reads_blocks));
     }
@@ -210,6 +241,9 @@ fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
 /// Returns the first fault of a table file: of its structure, or of one of its blocks if they are
 /// to be read.
 fn table_fault(path: &Path, reads_blocks: bool) -> Option<String> {
+    if let Ok(Some(fault)) = directory_fault(path) {
+        return Some(fault);
+    }
     let open = || {
         let cache = Arc::new(Cache::with_capacity_bytes(1 << 20));
         let checksum = Checksum::from_raw(0);

@@ -303,6 +303,7 @@ fn open_checked(
 ) -> Result<(OpenDatabase, Mark, Option<u64>), StoreError> {
     let store = directory.store();
     directory.check_parts()?;
+    diagnosis::check_lists(&store)?;
     // Without a mark the journals may end anywhere: that is what accepting a loss means.
     let mark = if options.accept_loss {
         None
