@@ -13,7 +13,10 @@ mod contract;
 mod crash;
 mod damage;
 #[cfg(unix)]
+#[cfg(target_os = "linux")]
+mod disk_history;
 mod exhaustion;
 mod history;
 mod memory;
+#[cfg(target_os = "linux")]
 mod power_loss;

@@ -1,9 +1,11 @@
 //! The directories that a power loss can leave.
 
+use crate::Loss;
 use crate::content::{Content, PAGE};
+use crate::random::Random;
 use crate::record::{Number, Operation, ROOT};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,56 +35,78 @@ enum Kept {
 /// What a disk holds for sure, and what it may hold.
 #[derive(Default)]
 struct State<'o> {
-    files: BTreeMap<Number, Entry<'o, Content>>,
-    names: BTreeMap<Number, Entry<'o, BTreeMap<OsString, Number>>>,
+    files: BTreeMap<Number, FileState>,
+    names: BTreeMap<Number, NamesState<'o>>,
+    /// The first name of each file and directory.
+    first_names: BTreeMap<Number, &'o OsStr>,
 }
 
 #[derive(Default)]
-struct Entry<'o, T> {
-    durable: T,
+struct FileState {
+    durable: Content,
+    /// The changes since the last sync.
+    pending: Vec<Change>,
+    /// The changes before a sync that failed, as far as no later one that is durable replaced them.
+    doubtful: Vec<Change>,
+}
+
+#[derive(Default)]
+struct NamesState<'o> {
+    durable: BTreeMap<OsString, Number>,
     /// The operations since the last sync.
     pending: Vec<&'o Operation>,
-    /// The operations before a sync that failed, which no later one makes durable.
-    doubtful: Vec<&'o Operation>,
+}
+
+/// A change of a file.
+#[derive(Clone)]
+enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    Resize(u64),
 }
 
 /// Returns an image of a disk after these operations.
-pub(crate) fn image(operations: &[Operation], below: &mut dyn FnMut(u64) -> u64) -> Image {
-    let kept = match below(8) {
-        0 => Kept::Everything,
-        1 => Kept::Nothing,
-        2..5 => Kept::UpTo,
-        5 => Kept::Parts(SECTOR),
+pub(crate) fn image(operations: &[Operation], loss: Loss, seed: u64) -> Image {
+    let kept = match (loss, Random::new(seed).below(8)) {
+        (Loss::Nothing, _) | (_, 0) => Kept::Everything,
+        (_, 1) => Kept::Nothing,
+        (Loss::InOrder, _) | (_, 2..5) => Kept::UpTo,
+        (_, 5) => Kept::Parts(SECTOR),
         _ => Kept::Parts(PAGE),
     };
-    build(operations, kept, below)
+    build(operations, kept, seed)
 }
 
 /// Returns the image of a disk that has written everything.
 pub(crate) fn everything(operations: &[Operation]) -> Image {
-    build(operations, Kept::Everything, &mut |_| 0)
+    build(operations, Kept::Everything, 0)
 }
 
-fn build(operations: &[Operation], kept: Kept, below: &mut dyn FnMut(u64) -> u64) -> Image {
+fn build(operations: &[Operation], kept: Kept, seed: u64) -> Image {
     let state = State::after(operations);
     let mut image = Image {
         files: BTreeMap::new(),
         names: BTreeMap::new(),
         has_holes: false,
     };
+    // The numbers of files depend on the order in which threads create them, and their names do not.
+    let of_part = |number| {
+        let name = state.first_names.get(&number);
+        let name = name.map(|name| name.as_encoded_bytes());
+        Random::of_part(seed, name.unwrap_or_default())
+    };
     for (number, mut file) in state.files {
-        let unsure: Vec<&Operation> = file.unsure().collect();
-        image.has_holes |= keep(&mut file.durable, &unsure, kept, below);
+        let unsure = [file.doubtful, file.pending].concat();
+        let mut random = of_part(number);
+        image.has_holes |= keep(&mut file.durable, &unsure, kept, &mut random);
         image.files.insert(number, file.durable);
     }
     for (number, mut directory) in state.names {
-        let unsure: Vec<&Operation> = directory.unsure().collect();
         let count = match kept {
-            Kept::Everything => unsure.len(),
+            Kept::Everything => directory.pending.len(),
             Kept::Nothing => 0,
-            _ => below(unsure.len() as u64 + 1) as usize,
+            _ => of_part(number).below(directory.pending.len() as u64 + 1) as usize,
         };
-        for operation in &unsure[..count] {
+        for operation in &directory.pending[..count] {
             change_names(&mut directory.durable, operation);
         }
         image.names.insert(number, directory.durable);
@@ -90,26 +114,21 @@ fn build(operations: &[Operation], kept: Kept, below: &mut dyn FnMut(u64) -> u64
     image
 }
 
-/// Writes a part of the operations of a file. Returns true if a later part was kept and an earlier
-/// one not.
-fn keep(
-    file: &mut Content,
-    unsure: &[&Operation],
-    kept: Kept,
-    below: &mut dyn FnMut(u64) -> u64,
-) -> bool {
+/// Makes a part of the changes of a file. Returns true if a later part was kept and an earlier one
+/// not.
+fn keep(file: &mut Content, unsure: &[Change], kept: Kept, random: &mut Random) -> bool {
     let whole = match kept {
         Kept::Everything => unsure.len(),
         Kept::Nothing => return false,
-        Kept::UpTo => below(unsure.len() as u64 + 1) as usize,
-        Kept::Parts(size) => return keep_parts(file, unsure, size, below),
+        Kept::UpTo => random.below(unsure.len() as u64 + 1) as usize,
+        Kept::Parts(size) => return keep_parts(file, unsure, size, random),
     };
-    for operation in &unsure[..whole] {
-        change_file(file, operation);
+    for change in &unsure[..whole] {
+        change.apply(file);
     }
     // The next write is cut.
-    if let Some(Operation::Written { offset, bytes, .. }) = unsure.get(whole) {
-        let count = below(bytes.len() as u64) as usize;
+    if let Some(Change::Write { offset, bytes }) = unsure.get(whole) {
+        let count = random.below(bytes.len() as u64) as usize;
         if count > 0 {
             file.write(*offset, &bytes[..count]);
         }
@@ -117,26 +136,21 @@ fn keep(
     false
 }
 
-/// Writes any parts of the operations of a file. Returns true if one was kept behind a lost one.
-fn keep_parts(
-    file: &mut Content,
-    unsure: &[&Operation],
-    size: u64,
-    below: &mut dyn FnMut(u64) -> u64,
-) -> bool {
+/// Makes any parts of the changes of a file. Returns true if one was kept behind a lost one.
+fn keep_parts(file: &mut Content, unsure: &[Change], size: u64, random: &mut Random) -> bool {
     let (mut has_lost, mut has_holes) = (false, false);
-    for operation in unsure {
-        let Operation::Written { offset, bytes, .. } = operation else {
-            match below(3) {
+    for change in unsure {
+        let Change::Write { offset, bytes } = change else {
+            match random.below(3) {
                 0 => has_lost = true,
-                _ => change_file(file, operation),
+                _ => change.apply(file),
             }
             continue;
         };
         let (mut offset, mut bytes) = (*offset, &bytes[..]);
         while !bytes.is_empty() {
             let count = bytes.len().min((size - offset % size) as usize);
-            match below(3) {
+            match random.below(3) {
                 0 => has_lost = true,
                 _ => {
                     file.write(offset, &bytes[..count]);
@@ -150,11 +164,58 @@ fn keep_parts(
     has_holes
 }
 
-fn change_file(file: &mut Content, operation: &Operation) {
-    match operation {
-        Operation::Written { offset, bytes, .. } => file.write(*offset, bytes),
-        Operation::Resized { length, .. } => file.resize(*length),
-        _ => {}
+impl Change {
+    fn of(operation: &Operation) -> Option<Change> {
+        match operation {
+            Operation::Written { offset, bytes, .. } => Some(Change::Write {
+                offset: *offset,
+                bytes: bytes.clone(),
+            }),
+            Operation::Resized { length, .. } => Some(Change::Resize(*length)),
+            _ => None,
+        }
+    }
+
+    fn apply(&self, file: &mut Content) {
+        match self {
+            Change::Write { offset, bytes } => file.write(*offset, bytes),
+            Change::Resize(length) => file.resize(*length),
+        }
+    }
+
+    /// Returns what is left of a change when a later one is durable.
+    fn without(self, later: &Change) -> Vec<Change> {
+        match (self, later) {
+            (Change::Resize(_), Change::Resize(_)) => Vec::new(),
+            (Change::Resize(length), _) => vec![Change::Resize(length)],
+            (Change::Write { offset, mut bytes }, Change::Resize(length)) => {
+                bytes.truncate(length.saturating_sub(offset) as usize);
+                match bytes.is_empty() {
+                    true => Vec::new(),
+                    false => vec![Change::Write { offset, bytes }],
+                }
+            }
+            (
+                Change::Write { offset, bytes },
+                Change::Write {
+                    offset: begin,
+                    bytes: replacement,
+                },
+            ) => {
+                let place = |at: u64| (at.saturating_sub(offset) as usize).min(bytes.len());
+                let end = begin + replacement.len() as u64;
+                let before = bytes[..place(*begin)].to_vec();
+                let after = bytes[place(end)..].to_vec();
+                let after_offset = offset + place(end) as u64;
+                let mut left = Vec::new();
+                for (offset, bytes) in [(offset, before), (after_offset, after)] {
+                    if !bytes.is_empty() {
+                        left.push(Change::Write { offset, bytes });
+                    }
+                }
+                left
+            }
+        }
     }
 }
 
@@ -174,76 +235,67 @@ fn change_names(names: &mut BTreeMap<OsString, Number>, operation: &Operation) {
 impl<'o> State<'o> {
     fn after(operations: &'o [Operation]) -> State<'o> {
         let mut state = State::default();
-        state.names.insert(ROOT, Entry::default());
+        state.names.insert(ROOT, NamesState::default());
         for operation in operations {
             match operation {
                 Operation::Named {
                     directory,
+                    name,
                     number,
                     is_directory,
-                    ..
                 } => {
+                    state.first_names.entry(*number).or_insert(name);
                     match is_directory {
                         true => _ = state.names.entry(*number).or_default(),
                         false => _ = state.files.entry(*number).or_default(),
                     }
-                    state
-                        .names
-                        .entry(*directory)
-                        .or_default()
-                        .pending
-                        .push(operation);
+                    state.change_names(*directory, operation);
                 }
                 Operation::Renamed { directory, .. } | Operation::Removed { directory, .. } => {
-                    state
-                        .names
-                        .entry(*directory)
-                        .or_default()
-                        .pending
-                        .push(operation);
+                    state.change_names(*directory, operation);
                 }
                 Operation::Written { number, .. } | Operation::Resized { number, .. } => {
-                    state
-                        .files
-                        .entry(*number)
-                        .or_default()
-                        .pending
-                        .push(operation);
+                    let file = state.files.entry(*number).or_default();
+                    file.pending.extend(Change::of(operation));
                 }
                 Operation::Synced { number } => {
                     if let Some(file) = state.files.get_mut(number) {
-                        file.sync(change_file);
+                        file.sync();
                     } else if let Some(directory) = state.names.get_mut(number) {
-                        directory.sync(change_names);
+                        directory.sync();
                     }
                 }
                 Operation::SyncFailed { number } => {
                     if let Some(file) = state.files.get_mut(number) {
-                        file.fail();
-                    } else if let Some(directory) = state.names.get_mut(number) {
-                        directory.fail();
+                        file.doubtful.append(&mut file.pending);
                     }
                 }
             }
         }
         state
     }
+
+    fn change_names(&mut self, directory: Number, operation: &'o Operation) {
+        let names = self.names.entry(directory).or_default();
+        names.pending.push(operation);
+    }
 }
 
-impl<'o, T> Entry<'o, T> {
-    /// Makes the pending operations durable. Those of a sync that failed stay in doubt.
-    fn sync(&mut self, change: impl Fn(&mut T, &Operation)) {
-        for operation in self.pending.drain(..) {
-            change(&mut self.durable, operation);
+impl FileState {
+    fn sync(&mut self) {
+        for change in self.pending.drain(..) {
+            let doubtful = self.doubtful.drain(..);
+            self.doubtful = doubtful.flat_map(|one| one.without(&change)).collect();
+            change.apply(&mut self.durable);
         }
     }
+}
 
-    fn fail(&mut self) {
-        self.doubtful.append(&mut self.pending);
-    }
-
-    fn unsure(&self) -> impl Iterator<Item = &'o Operation> {
-        self.doubtful.iter().chain(&self.pending).copied()
+impl NamesState<'_> {
+    fn sync(&mut self) {
+        for operation in self.pending.drain(..) {
+            change_names(&mut self.durable, operation);
+        }
     }
 }
 
@@ -255,7 +307,8 @@ impl Image {
 
     /// Inverts a random bit of the content of a random file that has a name. Returns the path of
     /// the file from the directory; `None` if all files are empty.
-    pub fn flip_bit(&mut self, below: &mut dyn FnMut(u64) -> u64) -> Option<PathBuf> {
+    pub fn flip_bit(&mut self, seed: u64) -> Option<PathBuf> {
+        let mut random = Random::new(seed);
         let mut files = Vec::new();
         for (path, number) in self.paths(ROOT, Path::new("")) {
             let end = self.files.get(&number).map_or(0, Content::end_of_bytes);
@@ -266,10 +319,10 @@ impl Image {
         if files.is_empty() {
             return None;
         }
-        let (path, number, end) = files.swap_remove(below(files.len() as u64) as usize);
-        let offset = below(end);
+        let (path, number, end) = files.swap_remove(random.below(files.len() as u64) as usize);
+        let offset = random.below(end);
         if let Some(file) = self.files.get_mut(&number) {
-            file.flip(offset, below(8));
+            file.flip(offset, random.below(8));
         }
         Some(path)
     }

@@ -15,8 +15,8 @@
 //! # The model
 //!
 //! 1. A write is durable when a sync of its file has succeeded that began behind it, a name when a
-//!    sync of its directory has. A sync that failed makes nothing durable, and a later one does not
-//!    make up for it.
+//!    sync of its directory has. A sync that failed makes nothing durable. A later one makes up for
+//!    it for names, and not for the bytes of files, which systems take for written then.
 //! 2. Of what is not durable, a power loss keeps any part: of each file the writes in order up to
 //!    any byte, or any sectors of 512 bytes or pages of 4 KiB; of each directory the changes of its
 //!    names in order up to any of them. A file keeps bytes whose write was not followed by a sync
@@ -39,6 +39,7 @@
 mod calls;
 mod content;
 mod image;
+mod random;
 mod record;
 
 pub use image::Image;
@@ -72,6 +73,32 @@ pub struct Failure {
     pub error: i32,
 }
 
+/// Syncs that a disk reports and does not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syncs {
+    /// Each so many-th sync of a file.
+    OfFiles {
+        /// The number of syncs of which one is not done.
+        each: u64,
+    },
+    /// Each so many-th sync of a directory.
+    OfNames {
+        /// The number of syncs of which one is not done.
+        each: u64,
+    },
+}
+
+/// The parts of what is not durable that an image may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// None: the process ended, and the system goes on.
+    Nothing,
+    /// Of each file and directory the changes from any of them on.
+    InOrder,
+    /// Any sectors or pages of files too.
+    Any,
+}
+
 /// A simulated disk. The recording ends when it is dropped.
 pub struct Disk {
     recorded: Arc<record::Recorded>,
@@ -97,6 +124,12 @@ impl Disk {
         self.recorded.lock().set_failure(Some(failure));
     }
 
+    /// Lets the disk report some syncs that it does not do, from now on. A self-test of a check
+    /// expects that the check finds what is lost.
+    pub fn forget(&self, syncs: Syncs) {
+        self.recorded.lock().forget(syncs);
+    }
+
     /// Ends the failures.
     pub fn repair(&self) {
         self.recorded.lock().set_failure(None);
@@ -107,10 +140,10 @@ impl Disk {
         self.recorded.lock().failures()
     }
 
-    /// Returns a directory that a power loss at a place of the record can leave. `below` returns a
-    /// random number below its argument.
-    pub fn image(&self, at: Position, below: &mut dyn FnMut(u64) -> u64) -> Image {
-        image::image(self.recorded.lock().operations(at), below)
+    /// Returns a directory that a power loss at a place of the record can leave. What is kept of each
+    /// file follows from the seed, the path of the file and the changes that are not durable.
+    pub fn image(&self, at: Position, loss: Loss, seed: u64) -> Image {
+        image::image(self.recorded.lock().operations(at), loss, seed)
     }
 
     /// Compares the record with the files.

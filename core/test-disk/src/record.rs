@@ -6,7 +6,7 @@
 
 use crate::calls::{self, identity};
 use crate::content::Content;
-use crate::{Call, Failure, Position};
+use crate::{Call, Failure, Position, Syncs};
 use orrery_model::sync::lock;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -88,6 +88,9 @@ pub(crate) struct Record {
     lengths: HashMap<Number, u64>,
     failure: Option<Failure>,
     failures: u64,
+    forgotten: Option<Syncs>,
+    /// The number of syncs of the kind of which some are forgotten.
+    syncs: u64,
     problem: Option<String>,
 }
 
@@ -111,6 +114,8 @@ pub(crate) fn begin(directory: &Path) -> io::Result<Arc<Recorded>> {
         lengths: HashMap::new(),
         failure: None,
         failures: 0,
+        forgotten: None,
+        syncs: 0,
         problem: None,
     };
     record.find_names();
@@ -203,7 +208,9 @@ impl Recorder<'_> {
 
     pub(crate) fn synced(&mut self) {
         let number = self.number;
-        self.record.operations.push(Operation::Synced { number });
+        if !self.record.is_forgotten(number) {
+            self.record.operations.push(Operation::Synced { number });
+        }
     }
 
     pub(crate) fn sync_failed(&mut self) {
@@ -239,6 +246,22 @@ impl Record {
 
     pub(crate) fn failures(&self) -> u64 {
         self.failures
+    }
+
+    pub(crate) fn forget(&mut self, syncs: Syncs) {
+        self.forgotten = Some(syncs);
+    }
+
+    /// Counts a sync. Returns true if it is reported and not done.
+    fn is_forgotten(&mut self, number: Number) -> bool {
+        let is_directory = self.names.contains_key(&number);
+        let each = match (self.forgotten, is_directory) {
+            (Some(Syncs::OfFiles { each }), false) => each,
+            (Some(Syncs::OfNames { each }), true) => each,
+            _ => return false,
+        };
+        self.syncs += 1;
+        self.syncs.is_multiple_of(each)
     }
 
     /// Counts a call. Returns the error with which it fails, if it does.
@@ -318,6 +341,15 @@ impl Record {
                     gone.retain(|(gone, _)| gone != name);
                     self.name(directory, name, number, metadata, &path.join(name))?;
                 }
+            }
+        }
+        for metadata in found.values().filter(|metadata| metadata.is_file()) {
+            // A file that was cut when it was opened got no recorded call.
+            let number = self.numbers.get(&(metadata.dev(), metadata.ino())).copied();
+            if let Some(number) = number
+                && self.lengths.get(&number) != Some(&metadata.len())
+            {
+                self.set_length(number, metadata.len());
             }
         }
         for (name, number) in gone {

@@ -6,8 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use orrery_model::world::{SPLIT_MIX_STEP, split_mix};
-use orrery_test_disk::{Call, Disk, Failure};
+use orrery_test_disk::{Call, Disk, Failure, Loss};
 
 /// Images of each test: enough for each kind of loss.
 const IMAGES: u64 = 200;
@@ -15,17 +14,11 @@ const IMAGES: u64 = 200;
 /// Returns the contents of a file in each image of a disk, without repetitions; `None` stands for
 /// a file that is not there.
 fn contents(disk: &Disk, name: &str) -> Vec<Option<Vec<u8>>> {
-    let mut counter = 7u64;
-    let mut below = |end: u64| {
-        counter = counter.wrapping_add(SPLIT_MIX_STEP);
-        split_mix(counter) % end
-    };
     let mut found = Vec::new();
-    for _ in 0..IMAGES {
+    for seed in 0..IMAGES {
         let place = tempfile::tempdir().unwrap();
-        disk.image(disk.position(), &mut below)
-            .write(place.path())
-            .unwrap();
+        let image = disk.image(disk.position(), Loss::Any, seed);
+        image.write(place.path()).unwrap();
         let content = fs::read(place.path().join(name)).ok();
         if !found.contains(&content) {
             found.push(content);
@@ -121,6 +114,22 @@ fn a_sync_that_failed_is_not_made_up_for_by_the_next_one() {
     let maybe = [&b""[..], b"1"].map(|bytes| Some(bytes.to_vec()));
     assert_eq!(contents(&disk, "a"), maybe);
     assert_eq!(disk.failures(), 1);
+    // What is written again is durable, and nothing older comes back.
+    file.write_all_at(b"2", 0).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(contents(&disk, "a"), [Some(b"2".to_vec())]);
+    file.write_all(b"3456").unwrap();
+    disk.fail(Failure {
+        call: Call::Sync,
+        after: 0,
+        times: 1,
+        error: 5,
+    });
+    assert!(file.sync_data().is_err());
+    file.set_len(1).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(contents(&disk, "a"), [Some(b"2".to_vec())]);
+    disk.check_record().unwrap();
 }
 
 #[test]
@@ -182,10 +191,15 @@ fn a_flipped_bit_is_in_one_file() {
     let disk = Disk::record(place.path()).unwrap();
     durable(place.path(), "a", b"text");
     durable(place.path(), "empty", b"");
-    let mut image = disk.image(disk.position(), &mut |_| 0);
-    assert_eq!(image.flip_bit(&mut |end| end - 1), Some("a".into()));
+    let mut image = disk.image(disk.position(), Loss::Nothing, 0);
+    assert_eq!(image.flip_bit(1), Some("a".into()));
     let target = tempfile::tempdir().unwrap();
     image.write(target.path()).unwrap();
-    assert_eq!(fs::read(target.path().join("a")).unwrap(), b"tex\xf4");
+    let flipped = fs::read(target.path().join("a")).unwrap();
+    let bits = flipped
+        .iter()
+        .zip(b"text")
+        .map(|(a, b)| (a ^ b).count_ones());
+    assert_eq!(bits.sum::<u32>(), 1, "{flipped:?}");
     assert!(!image.has_holes());
 }

@@ -182,7 +182,9 @@ fn listed_tables(keyspace: &Path) -> Result<Vec<u64>, Finding> {
         return Err((current, "it is empty".to_owned()));
     }
     if xxh3_128(&content) != checksum {
-        return Err((manifest, "its checksum does not match its bytes".to_owned()));
+        // Either of the two may be damaged.
+        let fault = format!("it does not have the checksum of {}", current.display());
+        return Err((manifest, fault));
     }
     Ok(parse_tables(&content).unwrap_or_default())
 }

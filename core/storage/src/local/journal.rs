@@ -26,7 +26,8 @@
 //! (`kept_journals.rs`) stands in the same batch.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
@@ -111,6 +112,9 @@ pub(super) struct JournalContents {
     /// Sequence number of the first batch behind the last group record. Such batches were written
     /// and are kept, but were never acknowledged.
     pub(super) ungrouped_from: Option<u64>,
+    /// The journals with whole batches behind the last acknowledged group, and the bytes of these
+    /// batches.
+    pub(super) unacknowledged: Vec<(PathBuf, Range<u64>)>,
 }
 
 /// Reads all journals, which must agree with the mark and reach it. Without a mark (the loss is
@@ -174,6 +178,25 @@ pub(super) fn cut_torn_tail(contents: &JournalContents) -> Result<(), StoreError
     cut().map_err(StoreError::io("cut the unfinished end of", path))
 }
 
+/// Writes the batches behind the last acknowledged group once more, and syncs them. A sync of them
+/// may have failed in an earlier process: the system can then show bytes that the disk does not
+/// have, and takes them for written until they are written again.
+pub(super) fn rewrite_unacknowledged(contents: &JournalContents) -> Result<(), StoreError> {
+    for (path, range) in &contents.unacknowledged {
+        let rewrite = || {
+            let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            file.seek(SeekFrom::Start(range.start))?;
+            file.read_exact(&mut bytes)?;
+            file.seek(SeekFrom::Start(range.start))?;
+            file.write_all(&bytes)?;
+            file.sync_all()
+        };
+        rewrite().map_err(StoreError::io("write the last commits again in", path))?;
+    }
+    Ok(())
+}
+
 /// The state of reading the journals, from the oldest to the newest.
 #[derive(Default)]
 struct Inspection {
@@ -202,11 +225,15 @@ impl Inspection {
         let file = File::open(path).map_err(StoreError::io("open", path))?;
         let mut reader = BufReader::with_capacity(256 << 10, file);
         let mut end = 0;
+        let mut acknowledged_end = 0;
         let stop = loop {
             match read_batch(&mut reader).map_err(StoreError::io("read", path))? {
                 Ok(batch) => {
                     self.check_batch(path, &batch)?;
                     end += batch.bytes;
+                    if self.is_acknowledged(&batch) {
+                        acknowledged_end = end;
+                    }
                 }
                 Err(stop) => break stop,
             }
@@ -242,7 +269,19 @@ impl Inspection {
             Tail::Bytes | Tail::Zeros => {}
         }
         self.contents.end = Some((path.to_owned(), end));
+        if acknowledged_end < end {
+            let range = acknowledged_end..end;
+            self.contents.unacknowledged.push((path.to_owned(), range));
+        }
         Ok(())
+    }
+
+    /// Returns true if a batch is the last one of a group that was acknowledged for sure.
+    fn is_acknowledged(&self, batch: &Batch) -> bool {
+        match (self.mark, batch.record) {
+            (Some(mark), Some(record)) => record.mark.group <= mark.group,
+            _ => false,
+        }
     }
 
     /// Returns true if the only group that has a record behind the last whole batch is the next

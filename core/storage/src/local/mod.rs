@@ -315,6 +315,7 @@ fn open_checked(
         check_not_ahead(&store, contents.last_sequence)?;
     }
     journal::cut_torn_tail(&contents)?;
+    journal::rewrite_unacknowledged(&contents)?;
     let database = open_database(directory, options, false)?;
     compare(&store, &database, &contents, mark)?;
     let mark = database.mark()?;
