@@ -40,8 +40,10 @@
 //! | `checks` | the comparison of everything |
 //! | `planted` | the store, with the faults that self-tests plant |
 
+mod backups;
 mod checks;
 mod feeds;
+mod files;
 mod model;
 mod node;
 mod planted;
@@ -74,6 +76,8 @@ pub struct Plan {
     pub steps: u64,
     /// The fault that a self-test plants.
     pub fault: Option<PlantedFault>,
+    /// True if the store is in files on a simulated disk, false if it is in memory.
+    pub is_on_files: bool,
     /// True if the engine's own verification is one of the checks. A self-test of the other checks
     /// does without.
     pub is_verified: bool,
@@ -86,6 +90,7 @@ impl Plan {
             seed,
             steps,
             fault: None,
+            is_on_files: false,
             is_verified: true,
         }
     }
@@ -113,6 +118,8 @@ pub struct Failure {
     pub seed: u64,
     /// The number of steps of the plan.
     pub steps: u64,
+    /// True if the store was in files.
+    pub is_on_files: bool,
     /// The difference, as a sentence.
     pub message: String,
     /// The last events, the oldest first.
@@ -124,9 +131,13 @@ impl fmt::Display for Failure {
         for line in &self.last {
             writeln!(f, "  {line}")?;
         }
+        let files = match self.is_on_files {
+            true => "--files ",
+            false => "",
+        };
         write!(
             f,
-            "seed {} failed: {}\nreplay it: cargo run -p orrery-sim -- --seed {} --steps {}",
+            "seed {} failed: {}\nreplay it: cargo run -p orrery-sim -- {files}--seed {} --steps {}",
             self.seed, self.message, self.seed, self.steps
         )
     }
@@ -161,6 +172,7 @@ pub fn run(plan: &Plan, listener: Option<Listener>) -> Result<Report, Box<Failur
     Err(Box::new(Failure {
         seed: plan.seed,
         steps: plan.steps,
+        is_on_files: plan.is_on_files,
         message,
         last: trace.last(),
     }))

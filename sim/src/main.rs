@@ -3,6 +3,7 @@
 //! ```text
 //! orrery-sim --seed N [--steps M]        one world, with its trace
 //! orrery-sim --seeds A..B [--steps M]    the worlds A to B - 1, and a closing line
+//! orrery-sim --files ...                 the same with the store in files on a simulated disk
 //! orrery-sim --planted [--seeds A..B]    a fault in each kind of rows, and what finds each
 //! ```
 //!
@@ -16,7 +17,8 @@ use orrery_sim::{Plan, PlantedFault, RowFault, run};
 use std::ops::Range;
 use std::process::ExitCode;
 
-const USAGE: &str = "orrery-sim (--seed N | --seeds A..B) [--steps M] | --planted [--seeds A..B]";
+const USAGE: &str =
+    "orrery-sim [--files] (--seed N | --seeds A..B) [--steps M] | --planted [--seeds A..B]";
 /// Steps of a world unless `--steps` says otherwise.
 const STEPS: u64 = 300;
 /// The worlds that look for a planted fault unless `--seeds` names others.
@@ -27,6 +29,7 @@ struct Arguments {
     seeds: Range<u64>,
     steps: u64,
     is_traced: bool,
+    is_on_files: bool,
 }
 
 fn main() -> ExitCode {
@@ -46,7 +49,11 @@ fn main() -> ExitCode {
             true => Some(Box::new(|line| println!("{line}"))),
             false => None,
         };
-        match run(&Plan::new(seed, arguments.steps), listener) {
+        let plan = Plan {
+            is_on_files: arguments.is_on_files,
+            ..Plan::new(seed, arguments.steps)
+        };
+        match run(&plan, listener) {
             Ok(report) => {
                 passed += 1;
                 if arguments.is_traced {
@@ -122,7 +129,15 @@ fn parse(arguments: &[String]) -> Option<Arguments> {
         seeds: 0..0,
         steps: STEPS,
         is_traced: false,
+        is_on_files: false,
     };
+    let mut arguments = arguments;
+    if let Some((first, rest)) = arguments.split_first()
+        && first == "--files"
+    {
+        parsed.is_on_files = true;
+        arguments = rest;
+    }
     for pair in arguments.chunks(2) {
         let [name, value] = pair else {
             return None;

@@ -2,6 +2,7 @@
 //! remember. Each step is one request, one piece of upkeep, or one misfortune.
 
 use crate::feeds::Reader;
+use crate::files::new_directory;
 use crate::model::{ContainerModel, Seen};
 use crate::planted::Planted;
 use crate::random::Random;
@@ -16,9 +17,11 @@ use orrery_model::json::parse;
 use orrery_model::world::{SeededWorld, World};
 use orrery_model::{Error, Json, Kind, Object};
 use orrery_script::{HostCommand, PoolOptions};
+use orrery_storage::Store;
 use orrery_storage::testing::{Failing, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// The time at which every world begins, in milliseconds since 1970.
 const START_MS: u64 = 1_767_225_600_000;
@@ -71,6 +74,8 @@ pub(crate) struct Node<'t> {
     pub(crate) counts: Counts,
     /// True if the clock has moved ahead by more than versions are kept.
     pub(crate) has_jumped: bool,
+    /// The folder with backups of a world on files.
+    pub(crate) repository: Option<TempDir>,
 }
 
 impl<'t> Node<'t> {
@@ -78,7 +83,11 @@ impl<'t> Node<'t> {
     pub(crate) fn new(plan: &Plan, trace: &'t mut Trace) -> Checked<Node<'t>> {
         let mut random = Random::new(plan.seed);
         let world = Arc::new(SeededWorld::new(START_MS, plan.seed));
-        let store = sim_store(Planted::new(plan.fault));
+        let store = sim_store(Planted::new(plan)?);
+        let repository = match plan.is_on_files {
+            true => Some(new_directory()?),
+            false => None,
+        };
         let engine = open(&store, &world).map_err(|error| format!("no engine: {error:?}"))?;
         let database = engine
             .create_database(&object(r#"{"id":"db"}"#)?, None)
@@ -118,6 +127,7 @@ impl<'t> Node<'t> {
             session: BTreeMap::new(),
             counts: Counts::default(),
             has_jumped: false,
+            repository,
         };
         node.create_readers()?;
         node.restart()?;
@@ -159,7 +169,9 @@ impl<'t> Node<'t> {
                 self.store.inner().crash();
                 Ok(())
             }
-            976..988 => self.wait_for_all(),
+            976..984 => self.wait_for_all(),
+            984..988 if self.plan.is_on_files => self.back_up(),
+            984..988 => self.wait_for_all(),
             _ => self.check_everything(),
         }
     }
@@ -315,21 +327,29 @@ impl Node<'_> {
 impl Node<'_> {
     /// Returns the write that each item of a container shows, known to the model or not.
     pub(crate) fn read_numbers(&mut self, container: usize) -> Checked<BTreeMap<ItemKey, u64>> {
-        let handle = self.handle(container)?;
-        let page = PageRequest::default();
-        let feed = self
-            .engine
-            .read_feed(&handle, &Scope::Everything, &page, None)
-            .result;
-        let feed = feed.map_err(|error| format!("c{container} cannot be read: {error:?}"))?;
-        let mut numbers = BTreeMap::new();
-        for row in &feed.rows {
-            let item = parse(row).map_err(|error| format!("an item is no JSON: {error}"))?;
-            let (key, seen) = named_by(&self.models[container], &item)?;
-            numbers.insert(key, seen.n);
-        }
-        Ok(numbers)
+        numbers_of(&self.engine, &self.models[container])
     }
+}
+
+/// Returns the write that each item of a container of an engine shows.
+pub(crate) fn numbers_of(
+    engine: &Engine,
+    model: &ContainerModel,
+) -> Checked<BTreeMap<ItemKey, u64>> {
+    let name = model.spec.name.as_str();
+    let handle = engine.container(Id::Name("db"), Id::Name(name));
+    let handle = handle.map_err(|error| format!("the container {name} is gone: {error:?}"))?;
+    let page = PageRequest::default();
+    let feed = engine.read_feed(&handle, &Scope::Everything, &page, None);
+    let feed = feed.result;
+    let feed = feed.map_err(|error| format!("{name} cannot be read: {error:?}"))?;
+    let mut numbers = BTreeMap::new();
+    for row in &feed.rows {
+        let item = parse(row).map_err(|error| format!("an item is no JSON: {error}"))?;
+        let (key, seen) = named_by(model, &item)?;
+        numbers.insert(key, seen.n);
+    }
+    Ok(numbers)
 }
 
 fn sim_store(store: Planted) -> Arc<SimStore> {
@@ -337,6 +357,14 @@ fn sim_store(store: Planted) -> Arc<SimStore> {
 }
 
 fn open(store: &Arc<SimStore>, world: &Arc<SeededWorld>) -> Result<Engine, Error> {
+    open_engine(Arc::clone(store) as Arc<_>, world)
+}
+
+/// Opens an engine on a store.
+pub(crate) fn open_engine(
+    store: Arc<dyn Store>,
+    world: &Arc<SeededWorld>,
+) -> Result<Engine, Error> {
     // No world has scripts, so the program is never started.
     let scripts = PoolOptions::new(HostCommand {
         program: "no-script-host".into(),
@@ -346,11 +374,7 @@ fn open(store: &Arc<SimStore>, world: &Arc<SeededWorld>) -> Result<Engine, Error
         approximate_from: APPROXIMATE_FROM,
         ..EngineOptions::new(scripts)
     };
-    Engine::open(
-        Arc::clone(store) as Arc<_>,
-        options,
-        Arc::clone(world) as Arc<_>,
-    )
+    Engine::open(store, options, Arc::clone(world) as Arc<_>)
 }
 
 fn create(engine: &Engine, spec: &Spec, default_ttl: Option<i64>) -> Checked {

@@ -407,7 +407,7 @@ impl Node<'_> {
     /// Opens an engine on what is durable. A third of the openings meet a crash on the way.
     fn reopen(&mut self) -> Checked {
         loop {
-            let store = self.store.inner().reopen();
+            let store = self.store.inner().reopen()?;
             let crash_in = self.random.chance(30).then(|| self.random.below(12));
             store.crash_after(crash_in);
             let opened = self.open_on(store);

@@ -1,16 +1,19 @@
 //! The store of a world, with room for one planted fault.
 //!
-//! The store is a [`Crashing`] one. A self-test plants a fault in it and expects that the checkers
+//! The store is a [`Crashing`] one in memory, or one in files that crashes too. A self-test plants a fault in it and expects that the checkers
 //! find the fault; without a fault every call is handed on as it is.
 
 mod rows;
 
 pub use rows::RowFault;
 
+use crate::files::Files;
+use crate::{Checked, Plan};
 use orrery_model::sync::lock;
 use orrery_storage::testing::Crashing;
 use orrery_storage::{
-    Capabilities, Commit, CommitOutcome, Lease, PartitionId, Receipt, Snapshot, Store, StoreError,
+    Capabilities, Checkpoint, Commit, CommitOutcome, Lease, PartitionId, Receipt, Snapshot, Store,
+    StoreError,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,9 +44,46 @@ pub enum PlantedFault {
     Row(RowFault),
 }
 
+/// A store that crashes when a world says so.
+pub(crate) trait CrashStore: Store {
+    /// Returns true if the store has crashed.
+    fn has_crashed(&self) -> bool;
+
+    /// Crashes now.
+    fn crash(&self);
+
+    /// Arranges that the store crashes after this number of further steps, or does not.
+    fn crash_after(&self, steps: Option<u64>);
+
+    /// Returns what is there after a crash, as a store that does not crash yet. Crashes this store
+    /// if it has not crashed.
+    ///
+    /// # Errors
+    /// When the store does not open.
+    fn reopen(&self) -> Checked<Box<dyn CrashStore>>;
+}
+
+impl CrashStore for Crashing {
+    fn has_crashed(&self) -> bool {
+        Crashing::has_crashed(self)
+    }
+
+    fn crash(&self) {
+        Crashing::crash(self);
+    }
+
+    fn crash_after(&self, steps: Option<u64>) {
+        Crashing::crash_after(self, steps);
+    }
+
+    fn reopen(&self) -> Checked<Box<dyn CrashStore>> {
+        Ok(Box::new(Crashing::reopen(self, None)))
+    }
+}
+
 /// The store. The module header describes it.
 pub(crate) struct Planted {
-    inner: Crashing,
+    inner: Box<dyn CrashStore>,
     fault: Option<PlantedFault>,
     commits: AtomicU64,
     /// Receipts of commits that were answered early. A receipt that is dropped would be flushed.
@@ -51,12 +91,19 @@ pub(crate) struct Planted {
 }
 
 impl Planted {
-    /// Creates an empty store.
-    pub(crate) fn new(fault: Option<PlantedFault>) -> Planted {
-        Planted::over(Crashing::new(None), fault)
+    /// Creates the empty store of a plan.
+    ///
+    /// # Errors
+    /// When the files of a store cannot be created.
+    pub(crate) fn new(plan: &Plan) -> Checked<Planted> {
+        let inner: Box<dyn CrashStore> = match plan.is_on_files {
+            true => Box::new(Files::new(plan.seed)?),
+            false => Box::new(Crashing::new(None)),
+        };
+        Ok(Planted::over(inner, plan.fault))
     }
 
-    fn over(inner: Crashing, fault: Option<PlantedFault>) -> Planted {
+    fn over(inner: Box<dyn CrashStore>, fault: Option<PlantedFault>) -> Planted {
         Planted {
             inner,
             fault,
@@ -81,8 +128,11 @@ impl Planted {
     }
 
     /// Returns what is durable, as a store that does not crash yet.
-    pub(crate) fn reopen(&self) -> Planted {
-        Planted::over(self.inner.reopen(None), self.fault)
+    ///
+    /// # Errors
+    /// As [`CrashStore::reopen`].
+    pub(crate) fn reopen(&self) -> Checked<Planted> {
+        Ok(Planted::over(self.inner.reopen()?, self.fault))
     }
 
     /// Returns true if the planted fault shows at this commit.
@@ -158,5 +208,9 @@ impl Store for Planted {
 
     fn approximate_bytes(&self) -> u64 {
         self.inner.approximate_bytes()
+    }
+
+    fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        self.inner.checkpoint()
     }
 }

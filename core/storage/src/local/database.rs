@@ -375,7 +375,7 @@ fn index_options() -> KeyspaceCreateOptions {
 }
 
 /// Returns the number in a group record; 0 if there is no readable record.
-fn group_number(record: Option<&[u8]>) -> u64 {
+pub(super) fn group_number(record: Option<&[u8]>) -> u64 {
     match record.and_then(GroupRecord::decode) {
         Some(record) => record.mark.group,
         None => 0,

@@ -13,6 +13,7 @@
 //! keyspaces/N/tables   blocks.rs
 //! ```
 
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,11 +37,8 @@ pub struct FileFault {
     pub is_harmless: bool,
 }
 
-/// The keyspaces: the list of keyspaces, rows, index entries.
-const KEYSPACES: [&str; 3] = ["0", "1", "2"];
-
 /// A damaged file and its fault.
-type Finding = (PathBuf, String);
+pub(super) type Finding = (PathBuf, String);
 
 /// Replaces an error that names a directory of the store, or the pointer to tables that end too
 /// early, by one that names the damaged file, if the file can be found.
@@ -97,29 +95,23 @@ pub(super) fn faults(root: &Path, store: &Path, high_water: &Path) -> Vec<FileFa
     faults
 }
 
-/// Refuses a store with a list of tables, or a directory of the parts of a table, that is not as
-/// written. The libraries decode both before they compare the checksums; a panic or a request for
-/// much memory there ends the process.
+/// Compares the list of tables of a keyspace, and the directory of the parts of each table, with
+/// their checksums. The libraries decode both before they do so; a panic or a request for much
+/// memory there ends the process.
 ///
 /// # Errors
-/// With the name of the first file that is not as written.
-pub(super) fn check_lists(store: &Path) -> Result<(), StoreError> {
-    let damaged = |file: &Path, fault: &str| {
-        let detail = format!("{fault}. {RESTORE_ADVICE}");
-        Err(StoreError::damaged(file, detail))
-    };
-    for number in KEYSPACES {
-        let keyspace = store.join("keyspaces").join(number);
-        let listed = match listed_tables(&keyspace) {
-            Ok(listed) => listed,
-            Err((file, fault)) => return damaged(&file, &fault),
-        };
-        for id in listed {
-            let table = keyspace.join("tables").join(id.to_string());
-            // A missing table is found when the list is opened.
-            if let Ok(Some(fault)) = directory_fault(&table) {
-                return damaged(&table, &fault);
+/// The first file that is not as written.
+pub(super) fn check_list(keyspace: &Path) -> Result<(), Finding> {
+    for id in listed_tables(keyspace)? {
+        let table = keyspace.join("tables").join(id.to_string());
+        match directory_fault(&table) {
+            Ok(None) => {}
+            Ok(Some(fault)) => return Err((table, fault)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err((table, "it is missing".to_owned()));
             }
+            // The library meets the error again.
+            Err(_) => {}
         }
     }
     Ok(())
@@ -136,7 +128,7 @@ fn faults_of_store(store: &Path, reads_blocks: bool) -> Vec<Finding> {
     if !lock.exists() {
         faults.push((lock, "it is missing".to_owned()));
     }
-    for number in KEYSPACES {
+    for number in ["0", "1", "2"] {
         let keyspace = store.join("keyspaces").join(number);
         faults.extend(faults_of_keyspace(&keyspace, reads_blocks));
     }
@@ -187,6 +179,14 @@ fn listed_tables(keyspace: &Path) -> Result<Vec<u64>, Finding> {
         return Err((manifest, fault));
     }
     Ok(parse_tables(&content).unwrap_or_default())
+}
+
+/// Returns the bytes of a pointer to a version whose file has this checksum.
+pub(super) fn pointer(number: u64, checksum: u128) -> Vec<u8> {
+    let mut bytes = number.to_le_bytes().to_vec();
+    bytes.extend(checksum.to_le_bytes());
+    bytes.push(0);
+    bytes
 }
 
 /// Parses a pointer: the number of the version and the checksum of its file.

@@ -14,7 +14,8 @@
 //! - `kept_journals.rs`, `journal_log.rs` and `log_extension.rs`: the journals as a log that a
 //!   continuous backup copies, and that extends a copy of the directory;
 //! - `maintenance.rs`: compactions and the check of all blocks; `blocks.rs`: the blocks of a table;
-//!   `damage.rs`: the list of damaged blocks; `diagnosis.rs`: the damaged file behind a refusal.
+//!   `damage.rs`: the list of damaged blocks; `diagnosis.rs`: the damaged file behind a refusal;
+//! - `older_list.rs`: the way back from a list of tables that was not finished.
 //!
 //! Promised beyond the trait: opening gives every acknowledged commit, or refuses with the name of
 //! a file; a directory is used by one process at a time; after a failed write or sync no commit is
@@ -43,6 +44,7 @@ mod keys;
 mod local_tests;
 mod log_extension;
 mod maintenance;
+mod older_list;
 mod reopening;
 mod repair;
 mod snapshot;
@@ -303,7 +305,6 @@ fn open_checked(
 ) -> Result<(OpenDatabase, Mark, Option<u64>), StoreError> {
     let store = directory.store();
     directory.check_parts()?;
-    diagnosis::check_lists(&store)?;
     // Without a mark the journals may end anywhere: that is what accepting a loss means.
     let mark = if options.accept_loss {
         None
@@ -311,6 +312,7 @@ fn open_checked(
         Some(HighWater::read(&directory.high_water())?)
     };
     let contents = journal::inspect(&store, mark)?;
+    older_list::check_lists(directory, &contents)?;
     if mark.is_none() {
         check_not_ahead(&store, contents.last_sequence)?;
     }

@@ -27,7 +27,7 @@ use std::time::Duration;
 use super::database::OpenDatabase;
 use super::journal_cut::cut_journals;
 use super::tables::{Tables, WriterState};
-use super::{compare, journal, open_database};
+use super::{compare, journal, older_list, open_database};
 use crate::error::StoreError;
 use crate::ownership::OwnershipTable;
 use orrery_model::sync;
@@ -215,6 +215,7 @@ impl Tables {
         }
         self.directory.check_parts()?;
         let contents = journal::inspect(&store, Some(writer.mark))?;
+        older_list::check_lists(&self.directory, &contents)?;
         journal::cut_torn_tail(&contents)?;
         let database = open_database(&self.directory, &self.options, false)?;
         compare(&store, &database, &contents, Some(writer.mark))?;
