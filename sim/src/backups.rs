@@ -41,6 +41,7 @@ impl Node<'_> {
             let findings = verified.findings;
             return Err(format!("a backup in which is found {findings:?}"));
         }
+        self.counts.backups += 1;
         self.note(format!("backup {}", made.id));
         Ok(())
     }

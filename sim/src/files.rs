@@ -74,13 +74,9 @@ impl Files {
     }
 }
 
-/// Returns a new directory, in memory if the system has such a place.
+/// Creates a directory.
 pub(crate) fn new_directory() -> Checked<TempDir> {
-    let directory = match Path::new("/dev/shm") {
-        memory if memory.is_dir() => tempfile::tempdir_in(memory),
-        _ => tempfile::tempdir(),
-    };
-    directory.map_err(|error| format!("no directory: {error}"))
+    orrery_test_disk::new_directory().map_err(|error| format!("no directory: {error}"))
 }
 
 /// Opens a store in a directory.

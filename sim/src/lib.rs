@@ -6,7 +6,7 @@
 //! the gateway makes; several writes are submitted before the first of them is waited for.
 //!
 //! ```text
-//! seed ─▶ Random ─▶ steps ─▶ Engine ─▶ Failing ─▶ Planted ─▶ Crashing
+//! seed ─▶ Random ─▶ steps ─▶ Engine ─▶ Failing ─▶ Planted ─▶ Crashing or Files
 //!                     │         │ answers
 //!                     ▼         ▼
 //!                  ContainerModel: what clients know ─▶ a difference is a `Failure`
@@ -19,12 +19,13 @@
 //!    write from which an answered refusal follows is there.
 //! 3. A read, a query, a change feed and the counters show what the model knows, at any moment; the
 //!    engine's own verification finds nothing.
-//! 4. A failure names the seed, the last events and the command that replays it.
+//! 4. A backup of a world on files is the state of its moment.
+//! 5. A failure names the seed, the last events and the command that replays it.
 //!
 //! # Leaves out
 //!
-//! The files of a disk, which `core/storage/tests/crash.rs` and others damage; the gateway and its
-//! wire; threads; scripts; the nodes of a fleet and the network between them.
+//! Damage of files, which `core/storage/tests/damage.rs` tries; the gateway and its wire; threads;
+//! scripts; the nodes of a fleet and the network between them.
 //!
 //! # The modules, in reading order
 //!
@@ -39,6 +40,7 @@
 //! | `upkeep` | settings, splits, snapshots, background work, clock, faults, restarts |
 //! | `checks` | the comparison of everything |
 //! | `planted` | the store, with the faults that self-tests plant |
+//! | `files`, `backups` | the store in files on a simulated disk; backups of it |
 
 mod backups;
 mod checks;
@@ -109,6 +111,8 @@ pub struct Report {
     pub answered: u64,
     /// The number of writes whose outcome their client did not learn.
     pub unknown: u64,
+    /// The number of backups that were restored and compared.
+    pub backups: u64,
 }
 
 /// A world in which something was not as it must be.
@@ -160,6 +164,7 @@ pub fn run(plan: &Plan, listener: Option<Listener>) -> Result<Report, Box<Failur
                 crashes: counts.crashes,
                 answered: counts.answered,
                 unknown: counts.unknown,
+                backups: counts.backups,
             });
         }
         Ok(Err(message)) => message,

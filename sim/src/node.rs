@@ -37,6 +37,7 @@ pub(crate) struct Counts {
     pub(crate) crashes: u64,
     pub(crate) answered: u64,
     pub(crate) unknown: u64,
+    pub(crate) backups: u64,
 }
 
 /// The world.

@@ -40,6 +40,44 @@ fn random_worlds_are_as_the_model_says() {
     );
 }
 
+fn on_files(seed: u64) -> Plan {
+    Plan {
+        is_on_files: true,
+        ..Plan::new(seed, steps())
+    }
+}
+
+/// The same with journals and tables on a simulated disk that loses power, and with backups.
+#[test]
+fn random_worlds_on_files_are_as_the_model_says() {
+    let mut sum = (0, 0, 0);
+    for seed in 0..setting("ORRERY_SIM_SEEDS", 200) / 10 {
+        match run(&on_files(seed), None) {
+            Ok(report) => {
+                sum.0 += report.crashes;
+                sum.1 += report.answered;
+                sum.2 += report.backups;
+            }
+            Err(failure) => panic!("\n{failure}"),
+        }
+    }
+    let (crashes, answered, backups) = sum;
+    assert!(crashes > 10 && answered > 1_000 && backups > 10, "{sum:?}");
+}
+
+/// A commit that is answered before it is durable is lost by a power loss.
+#[test]
+fn a_commit_on_files_that_is_answered_early_is_found() {
+    let is_found = |seed: &u64| {
+        let plan = Plan {
+            fault: Some(PlantedFault::AnsweredEarly),
+            ..on_files(*seed)
+        };
+        run(&plan, None).is_err()
+    };
+    assert!((0..10).filter(is_found).count() > 3);
+}
+
 #[test]
 fn long_worlds_are_as_the_model_says() {
     for seed in 1_000_000..1_000_000 + setting("ORRERY_SIM_SEEDS", 200) / 20 {

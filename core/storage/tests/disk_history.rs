@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::Path;
 
 use crate::support::{ALL, PartitionWriter, token};
 use orrery_model::world::{SPLIT_MIX_STEP, split_mix};
@@ -17,7 +16,7 @@ use orrery_storage::{
     Commit, CommitOutcome, Direction, LocalOptions, LocalStore, PartitionId, Receipt, Store,
     StoreError,
 };
-use orrery_test_disk::{Call, Disk, Failure, Position};
+use orrery_test_disk::{Call, Disk, Failure, Position, new_directory};
 
 /// Steps of a history.
 const STEPS: u64 = 60;
@@ -42,7 +41,7 @@ struct Change {
     submitted_at: Position,
     /// The place in the record when it was answered with success.
     answered_at: Option<Position>,
-    /// The place in the record when it was answered with a refusal, from which on it never is there.
+    /// The place in the record when it was answered with a refusal: from then on it is not there.
     refused_at: Option<Position>,
 }
 
@@ -73,16 +72,6 @@ pub(crate) struct History {
     pub(crate) failed: u64,
 }
 
-/// Returns a new directory, in memory if the system has such a place: the record says what is
-/// durable, not the system.
-pub(crate) fn new_directory() -> tempfile::TempDir {
-    match Path::new("/dev/shm") {
-        memory if memory.is_dir() => tempfile::tempdir_in(memory),
-        _ => tempfile::tempdir(),
-    }
-    .unwrap()
-}
-
 pub(crate) fn options() -> LocalOptions {
     LocalOptions {
         memtable_bytes: MEMTABLE_BYTES,
@@ -100,7 +89,7 @@ impl History {
         has_failures: bool,
         prepare: impl FnOnce(&Disk),
     ) -> Result<History, String> {
-        let directory = new_directory();
+        let directory = new_directory().unwrap();
         let disk = Disk::record(directory.path()).unwrap();
         prepare(&disk);
         let mut history = History {

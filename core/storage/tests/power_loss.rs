@@ -20,10 +20,10 @@
 
 use std::path::Path;
 
-use crate::disk_history::{History, PARTITIONS, Random, new_directory, options, rows_of};
+use crate::disk_history::{History, PARTITIONS, Random, options, rows_of};
 use crate::support::{P, PartitionWriter, commit, everything, pairs};
 use orrery_storage::{CommitOutcome, LocalOptions, LocalStore};
-use orrery_test_disk::{Call, Disk, Failure, Image, Loss, Position, Syncs};
+use orrery_test_disk::{Call, Disk, Failure, Image, Loss, Position, Syncs, new_directory};
 
 /// Images of a history.
 const IMAGES: u64 = 50;
@@ -69,7 +69,7 @@ fn is_refused(
     at: Position,
     random: &mut Random,
 ) -> Result<bool, String> {
-    let place = new_directory();
+    let place = new_directory().unwrap();
     image.write(place.path()).unwrap();
     let check = |store: &LocalStore| {
         let read = history.check(store, at)?;
@@ -108,7 +108,7 @@ fn is_noticed(
     random: &mut Random,
 ) -> Result<bool, String> {
     let file = image.flip_bit(random.below(u64::MAX));
-    let place = new_directory();
+    let place = new_directory().unwrap();
     image.write(place.path()).unwrap();
     match LocalStore::open(place.path(), options()) {
         Ok(store) => {
@@ -157,11 +157,11 @@ fn a_power_loss_at_any_operation_loses_no_answered_commit() {
     );
 }
 
-/// The system shows bytes whose sync has failed, takes them for written, and writes them at no later
-/// sync. So a start writes what was not acknowledged once more.
+/// The system shows bytes whose sync has failed, takes them for written, and writes them at no
+/// later sync. So a start writes what was not acknowledged once more.
 #[test]
 fn a_commit_whose_sync_failed_is_durable_once_a_start_has_shown_it() {
-    let directory = new_directory();
+    let directory = new_directory().unwrap();
     let disk = Disk::record(directory.path()).unwrap();
     let store = LocalStore::open(directory.path(), options()).unwrap();
     let mut writer = PartitionWriter::open(&store, P);
@@ -182,7 +182,7 @@ fn a_commit_whose_sync_failed_is_durable_once_a_start_has_shown_it() {
     assert_eq!(shown, pairs(&[(b"a", b"1"), (b"b", b"2")]));
     let at = disk.position();
     for seed in 0..IMAGES {
-        let place = new_directory();
+        let place = new_directory().unwrap();
         let image = disk.image(at, Loss::Any, seed);
         image.write(place.path()).unwrap();
         let store = LocalStore::open(place.path(), options()).unwrap();

@@ -20,7 +20,7 @@ impl Content {
         self.length
     }
 
-    /// Writes bytes, of which there is at least one, and makes the file longer if they end behind it.
+    /// Writes one byte or more, and makes the file longer if they end behind it.
     pub(crate) fn write(&mut self, mut offset: u64, mut bytes: &[u8]) {
         self.length = self.length.max(offset + bytes.len() as u64);
         while !bytes.is_empty() {

@@ -32,7 +32,7 @@ enum Kept {
     Parts(u64),
 }
 
-/// What a disk holds for sure, and what it may hold.
+/// The contents that a disk has for sure, and those that it may have.
 #[derive(Default)]
 struct State<'o> {
     files: BTreeMap<Number, FileState>,
@@ -44,6 +44,8 @@ struct State<'o> {
 #[derive(Default)]
 struct FileState {
     durable: Content,
+    /// The length that the system shows.
+    length: u64,
     /// The changes since the last sync.
     pending: Vec<Change>,
     /// The changes before a sync that failed, as far as no later one that is durable replaced them.
@@ -88,7 +90,7 @@ fn build(operations: &[Operation], kept: Kept, seed: u64) -> Image {
         names: BTreeMap::new(),
         has_holes: false,
     };
-    // The numbers of files depend on the order in which threads create them, and their names do not.
+    // The numbers of files depend on the order in which threads create them, their names do not.
     let of_part = |number| {
         let name = state.first_names.get(&number);
         let name = name.map(|name| name.as_encoded_bytes());
@@ -256,7 +258,7 @@ impl<'o> State<'o> {
                 }
                 Operation::Written { number, .. } | Operation::Resized { number, .. } => {
                     let file = state.files.entry(*number).or_default();
-                    file.pending.extend(Change::of(operation));
+                    file.change(operation);
                 }
                 Operation::Synced { number } => {
                     if let Some(file) = state.files.get_mut(number) {
@@ -282,12 +284,28 @@ impl<'o> State<'o> {
 }
 
 impl FileState {
+    fn change(&mut self, operation: &Operation) {
+        let Some(change) = Change::of(operation) else {
+            return;
+        };
+        self.length = match &change {
+            Change::Write { offset, bytes } => self.length.max(offset + bytes.len() as u64),
+            Change::Resize(length) => *length,
+        };
+        self.pending.push(change);
+    }
+
+    /// Makes the pending changes durable, with the length of the file: systems write it with each
+    /// sync.
     fn sync(&mut self) {
         for change in self.pending.drain(..) {
             let doubtful = self.doubtful.drain(..);
             self.doubtful = doubtful.flat_map(|one| one.without(&change)).collect();
             change.apply(&mut self.durable);
         }
+        self.doubtful
+            .retain(|one| !matches!(one, Change::Resize(_)));
+        self.durable.resize(self.length);
     }
 }
 

@@ -47,6 +47,7 @@ pub use image::Image;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// A place in the record of a disk: the number of operations before it.
 pub type Position = usize;
@@ -99,6 +100,18 @@ pub enum Loss {
     Any,
 }
 
+/// Creates a directory for a disk or an image, in memory if the system has such a place: the record
+/// says what is durable, not the system.
+///
+/// # Errors
+/// When there is no place for temporary files.
+pub fn new_directory() -> io::Result<TempDir> {
+    match Path::new("/dev/shm") {
+        memory if memory.is_dir() => tempfile::tempdir_in(memory),
+        _ => tempfile::tempdir(),
+    }
+}
+
 /// A simulated disk. The recording ends when it is dropped.
 pub struct Disk {
     recorded: Arc<record::Recorded>,
@@ -140,8 +153,8 @@ impl Disk {
         self.recorded.lock().failures()
     }
 
-    /// Returns a directory that a power loss at a place of the record can leave. What is kept of each
-    /// file follows from the seed, the path of the file and the changes that are not durable.
+    /// Returns a directory that a power loss at a place of the record can leave. The part of a file
+    /// that is kept follows from the seed, the name of the file and the changes of it.
     pub fn image(&self, at: Position, loss: Loss, seed: u64) -> Image {
         image::image(self.recorded.lock().operations(at), loss, seed)
     }

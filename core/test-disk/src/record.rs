@@ -55,11 +55,11 @@ pub(crate) enum Operation {
         number: Number,
         length: u64,
     },
-    /// What was done with a file or a directory before is durable.
+    /// All earlier changes of a file or of the names in a directory are durable.
     Synced {
         number: Number,
     },
-    /// What was written to a file before is not made durable by later syncs.
+    /// A sync failed: no later one makes the earlier changes of a file durable.
     SyncFailed {
         number: Number,
     },

@@ -1,7 +1,8 @@
 //! The store of a world, with room for one planted fault.
 //!
-//! The store is a [`Crashing`] one in memory, or one in files that crashes too. A self-test plants a fault in it and expects that the checkers
-//! find the fault; without a fault every call is handed on as it is.
+//! The store is a [`Crashing`] one in memory, or one in files that crashes too. A self-test plants
+//! a fault in it and expects that the checkers find the fault; without a fault every call is handed
+//! on as it is.
 
 mod rows;
 

@@ -12,8 +12,8 @@
 //! model, storage <- backup <- admin, server, cli
 //! bench uses core, node, storage-postgres, client and blog; examples use client, model, storage,
 //! script and engine; fuzz uses model, storage, script, engine, sql, gateway and rntbd; sim uses
-//! model, storage, script and engine
-//! test-wait <- the tests of every crate
+//! model, storage, script, engine, backup and test-disk
+//! test-wait <- the tests of every crate; test-disk <- the tests of storage
 //! ```
 //!
 //! Every kind of dependency counts, those of tests and builds too: a crate whose tests need a crate
@@ -50,11 +50,13 @@ const SIM: &str = "orrery-sim";
 const XTASK: &str = "xtask";
 /// A crate that the tests of every crate may use.
 const TEST_WAIT: &str = "orrery-test-wait";
+const TEST_DISK: &str = "orrery-test-disk";
 
 /// Each crate and the crates of this workspace it may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     (MODEL, &[]),
-    (STORAGE, &[MODEL]),
+    (TEST_DISK, &[MODEL]),
+    (STORAGE, &[MODEL, TEST_DISK]),
     (STORAGE_POSTGRES, &[MODEL, STORAGE]),
     (PLACEMENT, &[MODEL, STORAGE, STORAGE_POSTGRES]),
     (
@@ -153,7 +155,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (XTASK, &[]),
     (TEST_WAIT, &[]),
     (FUZZ, &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE, GATEWAY]),
-    (SIM, &[MODEL, STORAGE, SCRIPT, ENGINE]),
+    (SIM, &[MODEL, STORAGE, SCRIPT, ENGINE, BACKUP, TEST_DISK]),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
     ("first-item", &[]),

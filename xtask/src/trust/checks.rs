@@ -81,6 +81,17 @@ pub(crate) const CHECKS: &[Check] = &[
         goal: 100_000,
     },
     Check {
+        name: "worlds on files",
+        unit: "simulated worlds of 300 steps on files",
+        work: Work::Worlds {
+            before: &["--files", "--seeds"],
+            behind: &["--steps", STEPS],
+            counted: "seeds ",
+        },
+        part: 250,
+        goal: 20_000,
+    },
+    Check {
         name: "crash images",
         unit: "states of the store after a crash at one step of a history",
         work: Work::Test {
@@ -95,16 +106,16 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "power losses",
-        unit: "images of a journal after a power loss during a write",
+        unit: "images of a data directory after a power loss at any operation",
         work: Work::Test {
             package: "orrery-storage",
-            name: "power_loss::a_power_loss_during_a_write_loses_no_answered_commit",
+            name: "power_loss::a_power_loss_at_any_operation_loses_no_answered_commit",
             cases: "ORRERY_POWER_LOSS_HISTORIES",
             first: Some("ORRERY_POWER_LOSS_FIRST"),
             counted: Some("power losses: "),
         },
-        part: 10,
-        goal: 50_000,
+        part: 90,
+        goal: 200_000,
     },
     Check {
         name: "kills",

@@ -7,8 +7,8 @@
 //!         | low 32 bits of the xxh3-128 of the header before | stored bytes
 //! index   for each data block: 00 | offset | bytes | sequence | key len | last key     (varints)
 //!         ... | ff | trailer
-//! directory of the parts: "TOC!" | count u32, and for each part: offset u64 | length u64 | name len
-//!         u16 | name
+//! directory of the parts
+//!         "TOC!" | count u32, and for each part: offset u64 | length u64 | name len u16 | name
 //! trailer "SFA!" 01 00 | xxh3-128 of the directory | offset u64 and length u64 of the directory
 //! ```
 //!
@@ -56,8 +56,8 @@ pub(super) enum BlockKind {
     Auxiliary,
 }
 
-/// Returns the fault of the trailer of a table or of the directory of its parts. The library reserves
-/// memory for as many parts as a directory says before it compares the checksum.
+/// Returns the fault of the trailer of a table or of the directory of its parts. The library
+/// reserves memory for as many parts as a directory says before it compares the checksum.
 ///
 /// # Errors
 /// When the file cannot be read.

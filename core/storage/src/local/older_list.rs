@@ -181,8 +181,8 @@ mod tests {
     use crate::{Commit, LocalOptions, LocalStore, PartitionId, Store};
     use std::io::BufReader;
 
-    /// Commits rows and index entries, which fill small tables.
-    fn write(root: &Path) {
+    /// Commits rows and index entries, which fill small tables. Returns the last LSN.
+    fn write(root: &Path) -> u64 {
         let options = LocalOptions {
             memtable_bytes: 16 << 10,
             ..LocalOptions::default()
@@ -203,6 +203,7 @@ mod tests {
                 crate::CommitOutcome::Ok
             );
         }
+        begin + 20
     }
 
     fn list_of(keyspace: &Path) -> PathBuf {
@@ -224,8 +225,9 @@ mod tests {
         fs::write(journal, &bytes[last.start as usize..last.end as usize]).unwrap();
     }
 
-    /// Returns a directory with an older list beside one of which a part was written.
-    fn with_part_of_a_list() -> (tempfile::TempDir, PathBuf) {
+    /// Returns a directory with an older list beside one of which a part was written, the path of
+    /// the latter, and the last LSN.
+    fn with_part_of_a_list() -> (tempfile::TempDir, PathBuf, u64) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         let keyspace = root.join("store/keyspaces/1");
@@ -234,9 +236,12 @@ mod tests {
         let older_list = list_of(&keyspace);
         let name = older_list.file_name().unwrap().to_str().unwrap();
         link_folder(&keyspace, older.path(), name).unwrap();
-        write(root);
+        // A thread of the store writes the tables.
+        let mut lsn = write(root);
+        while list_of(&keyspace) == older_list {
+            lsn = write(root);
+        }
         let list = list_of(&keyspace);
-        assert_ne!(list, older_list);
         fs::write(&list, b"a part").unwrap();
         for file in fs::read_dir(older.path().join("tables")).unwrap() {
             let file = file.unwrap();
@@ -255,22 +260,22 @@ mod tests {
             }
         }
         fs::copy(older.path().join(name), &older_list).unwrap();
-        (dir, list)
+        (dir, list, lsn)
     }
 
     #[test]
     fn an_older_list_is_used_with_what_the_journals_have() {
-        let (dir, _) = with_part_of_a_list();
+        let (dir, _, lsn) = with_part_of_a_list();
         let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
         let snapshot = store.snapshot(PartitionId(7)).unwrap();
-        assert_eq!(snapshot.head().lsn, 40);
+        assert_eq!(snapshot.head().lsn, lsn);
         let value = snapshot.get(&[0]).unwrap().unwrap();
-        assert!(value == vec![39; 5_000]);
+        assert!(value == vec![lsn as u8 - 1; 5_000]);
     }
 
     #[test]
     fn an_older_list_behind_which_the_journals_have_a_gap_is_not_used() {
-        let (dir, list) = with_part_of_a_list();
+        let (dir, list, _) = with_part_of_a_list();
         keep_last_group(&dir.path().join("store/0.jnl"));
         let keyspace = list.parent().unwrap();
         let pointer = fs::read(keyspace.join("current")).unwrap();
