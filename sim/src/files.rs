@@ -97,8 +97,8 @@ impl CrashStore for Files {
     }
 
     fn crash(&self) {
-        let position = self.shared.disk.position();
-        lock(&self.shared.state).crashed_at.get_or_insert(position);
+        let mut state = lock(&self.shared.state);
+        state.crashed_at.get_or_insert(self.shared.disk.position());
     }
 
     fn crash_after(&self, steps: Option<u64>) {
@@ -125,10 +125,9 @@ impl CrashStore for Files {
 impl Shared {
     /// Takes a step. Returns true if the store has crashed, at this step or before.
     fn step(&self) -> bool {
-        let position = self.disk.position();
         let mut state = lock(&self.state);
         if state.crash_at == Some(state.steps) {
-            state.crashed_at.get_or_insert(position);
+            state.crashed_at.get_or_insert(self.disk.position());
         }
         state.steps += 1;
         state.crashed_at.is_some()
@@ -219,8 +218,8 @@ impl Store for Files {
     }
 }
 
-/// The receipt of a commit. The thread that waits writes the commit, so that the record follows
-/// from the seed.
+/// The receipt of a commit. The thread that waits writes the commit, so that the record of journals
+/// follows from the seed; that of tables, which a thread of fjall writes, does not.
 struct Ticket {
     shared: Arc<Shared>,
     receipt: Option<Receipt>,

@@ -42,9 +42,11 @@
 //! | `planted` | the store, with the faults that self-tests plant |
 //! | `files`, `backups` | the store in files on a simulated disk; backups of it |
 
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod backups;
 mod checks;
 mod feeds;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod files;
 mod model;
 mod node;

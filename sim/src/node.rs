@@ -2,7 +2,6 @@
 //! remember. Each step is one request, one piece of upkeep, or one misfortune.
 
 use crate::feeds::Reader;
-use crate::files::new_directory;
 use crate::model::{ContainerModel, Seen};
 use crate::planted::Planted;
 use crate::random::Random;
@@ -86,7 +85,7 @@ impl<'t> Node<'t> {
         let world = Arc::new(SeededWorld::new(START_MS, plan.seed));
         let store = sim_store(Planted::new(plan)?);
         let repository = match plan.is_on_files {
-            true => Some(new_directory()?),
+            true => Some(tempfile::tempdir().map_err(|error| error.to_string())?),
             false => None,
         };
         let engine = open(&store, &world).map_err(|error| format!("no engine: {error:?}"))?;
@@ -171,6 +170,7 @@ impl<'t> Node<'t> {
                 Ok(())
             }
             976..984 => self.wait_for_all(),
+            #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
             984..988 if self.plan.is_on_files => self.back_up(),
             984..988 => self.wait_for_all(),
             _ => self.check_everything(),

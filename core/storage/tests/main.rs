@@ -13,10 +13,10 @@ mod contract;
 mod crash;
 mod damage;
 #[cfg(unix)]
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod disk_history;
 mod exhaustion;
 mod history;
 mod memory;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod power_loss;

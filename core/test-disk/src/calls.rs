@@ -38,12 +38,13 @@ unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, count: size_t) -> s
 unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     let call = || unsafe { libc::syscall(libc::SYS_writev, fd, parts, count) };
     let bytes = |done: usize| {
-        let mut all = Vec::with_capacity(done);
+        let mut all: Vec<u8> = Vec::with_capacity(done);
         for part in 0..count as usize {
+            // The kernel has read the first `done` bytes only.
             let part = unsafe { *parts.add(part) };
-            all.extend(unsafe { bytes(part.iov_base, part.iov_len) });
+            let length = part.iov_len.min(done - all.len());
+            all.extend(unsafe { bytes(part.iov_base, length) });
         }
-        all.truncate(done);
         all
     };
     written(fd, None, call, bytes)
@@ -129,7 +130,7 @@ fn written<B: AsRef<[u8]>>(
     let note = |recorder: &mut Recorder<'_>, done: c_long| {
         // The position behind a write is its end, also if a file was opened for appending.
         let begin = offset.or_else(|| position(fd)?.checked_sub(done as u64));
-        recorder.written(begin.unwrap_or(0), bytes(done as usize).as_ref());
+        recorder.written(begin, bytes(done as usize).as_ref());
     };
     recorded(fd, Call::Write, call, note) as ssize_t
 }

@@ -145,7 +145,10 @@ fn keep_parts(file: &mut Content, unsure: &[Change], size: u64, random: &mut Ran
         let Change::Write { offset, bytes } = change else {
             match random.below(3) {
                 0 => has_lost = true,
-                _ => change.apply(file),
+                _ => {
+                    change.apply(file);
+                    has_holes |= has_lost;
+                }
             }
             continue;
         };

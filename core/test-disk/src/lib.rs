@@ -32,9 +32,10 @@
 //!
 //! # Leaves out
 //!
-//! Memory-mapped files, permissions and times of files, and systems other than Linux, on which this
-//! crate is empty.
-#![cfg(target_os = "linux")]
+//! Memory-mapped files, permissions and times of files; the order of a removal and a creation of
+//! names between two syncs; short writes; and systems other than Linux with the GNU C library and
+//! 64 bits, on which this crate is empty.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
 mod calls;
 mod content;
@@ -127,9 +128,11 @@ impl Disk {
         Ok(Disk { recorded })
     }
 
-    /// Returns the end of the record.
+    /// Returns the end of the record, with all changes of names so far.
     pub fn position(&self) -> Position {
-        self.recorded.lock().position()
+        let mut recorded = self.recorded.lock();
+        recorded.find_names();
+        recorded.position()
     }
 
     /// Arranges failures of calls.

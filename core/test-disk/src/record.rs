@@ -166,8 +166,9 @@ impl Recorded {
 
     /// Returns the record for a call, of which no other one is made before the end of this one.
     pub(crate) fn of_call(&self, fd: i32) -> Option<Recorder<'_>> {
-        let (identity, length, is_directory) = identity(fd)?;
         let mut record = self.lock();
+        // Under the lock, since another call may change the length.
+        let (identity, length, is_directory) = identity(fd)?;
         let number = record.number(identity)?;
         if !is_directory && record.lengths.get(&number) != Some(&length) {
             // The file was opened with another length, or got it without a recorded call.
@@ -183,7 +184,13 @@ impl Recorder<'_> {
         self.record.next_failure(call)
     }
 
-    pub(crate) fn written(&mut self, offset: u64, bytes: &[u8]) {
+    /// Records a write; without an offset it cannot be recorded.
+    pub(crate) fn written(&mut self, offset: Option<u64>, bytes: &[u8]) {
+        let Some(offset) = offset else {
+            let problem = "a write without a position".to_owned();
+            self.record.problem.get_or_insert(problem);
+            return;
+        };
         if bytes.is_empty() {
             return;
         }
@@ -354,14 +361,7 @@ impl Record {
         }
         for (name, number) in gone {
             self.names.entry(directory).or_default().remove(&name);
-            // The numbers of files without a name are used again.
-            if !self
-                .names
-                .values()
-                .any(|names| names.values().any(|one| *one == number))
-            {
-                self.numbers.retain(|_, one| *one != number);
-            }
+            self.forget_without_name(Some(number));
             self.operations.push(Operation::Removed { directory, name });
         }
         for (name, metadata) in found {
@@ -374,10 +374,20 @@ impl Record {
         Ok(())
     }
 
+    /// Forgets the identity of a file without a name, since systems use the numbers of files again.
+    fn forget_without_name(&mut self, number: Option<Number>) {
+        let Some(number) = number else { return };
+        let mut names = self.names.values().flat_map(BTreeMap::values);
+        if !names.any(|one| *one == number) {
+            self.numbers.retain(|_, one| *one != number);
+        }
+    }
+
     fn rename(&mut self, directory: Number, from: OsString, to: OsString, number: Number) {
         let names = self.names.entry(directory).or_default();
         names.remove(&from);
-        names.insert(to.clone(), number);
+        let replaced = names.insert(to.clone(), number);
+        self.forget_without_name(replaced);
         self.operations.push(Operation::Renamed {
             directory,
             from,
@@ -398,7 +408,8 @@ impl Record {
         let number = number.unwrap_or(self.next_number);
         self.next_number = self.next_number.max(number + 1);
         let names = self.names.entry(directory).or_default();
-        names.insert(name.clone(), number);
+        let replaced = names.insert(name.clone(), number);
+        self.forget_without_name(replaced);
         self.numbers
             .insert((metadata.dev(), metadata.ino()), number);
         self.operations.push(Operation::Named {

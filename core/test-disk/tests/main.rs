@@ -1,5 +1,5 @@
 //! The promises of the simulated disk, on files of their own.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

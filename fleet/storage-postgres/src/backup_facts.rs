@@ -20,9 +20,9 @@ pub struct BackupFacts {
 /// The state of the archive of WAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WalArchive {
-    /// The cluster writes none.
+    /// The cluster writes none, or has no command for it.
     Off,
-    /// The last file that was to be archived is there, or none was to be yet.
+    /// No attempt to archive a file has failed since the last success.
     Kept,
     /// The last attempt to archive a file failed.
     Failing {
@@ -43,7 +43,9 @@ impl BackupFacts {
             let tablespaces = "SELECT coalesce(array_agg(spcname::text ORDER BY spcname), '{}') \
                                FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global')";
             let tablespaces = client.query_one(tablespaces, &[]).await?.try_get(0)?;
-            let archive = "SELECT current_setting('archive_mode') = 'off', \
+            let archive = "SELECT current_setting('archive_mode') = 'off' \
+                           OR (current_setting('archive_command') = '' AND \
+                           coalesce(current_setting('archive_library', true), '') = ''), \
                            last_failed_time > coalesce(last_archived_time, '-infinity'), \
                            last_failed_wal, last_failed_time::text, \
                            pg_current_wal_lsn()::text FROM pg_stat_archiver";

@@ -111,6 +111,20 @@ pub(crate) struct Session {
     pub(crate) opened: Instant,
 }
 
+/// The servers that were tried in vain, with their reasons.
+#[derive(Default)]
+struct Tried {
+    hosts: Vec<usize>,
+    reasons: Vec<String>,
+}
+
+impl Tried {
+    fn add(&mut self, host: usize, reason: String) {
+        self.hosts.push(host);
+        self.reasons.push(reason);
+    }
+}
+
 impl Session {
     pub(crate) fn mark_broken(&self) {
         self.is_broken.store(true, Ordering::Relaxed);
@@ -594,10 +608,15 @@ impl Connector {
     /// # Errors
     /// A sentence with the reason of each server.
     pub(crate) async fn look(&self) -> Result<Found, String> {
-        let (host, connection) = self.open_primary().await?;
-        let look = identity::look(&connection.client, &self.config.schema, true);
-        let found = bounded(self.config.connect_timeout(), look).await;
-        found.map_err(|reason| self.no_primary(&[self.at(host, &reason)]))
+        let mut tried = Tried::default();
+        loop {
+            let (host, connection) = self.open_primary(&mut tried).await?;
+            let look = identity::look(&connection.client, &self.config.schema, true);
+            match bounded(self.config.connect_timeout(), look).await {
+                Ok(found) => return Ok(found),
+                Err(reason) => tried.add(host, self.at(host, &reason)),
+            }
+        }
     }
 
     /// Returns what a base backup of the cluster depends on.
@@ -605,27 +624,46 @@ impl Connector {
     /// # Errors
     /// As [`Connector::look`].
     pub(crate) async fn backup_facts(&self) -> Result<BackupFacts, String> {
-        let (host, connection) = self.open_primary().await?;
-        let facts = BackupFacts::read(&connection.client);
-        let facts = bounded(self.config.connect_timeout(), facts).await;
-        facts.map_err(|reason| self.no_primary(&[self.at(host, &reason)]))
+        let mut tried = Tried::default();
+        loop {
+            let (host, connection) = self.open_primary(&mut tried).await?;
+            let facts = BackupFacts::read(&connection.client);
+            match bounded(self.config.connect_timeout(), facts).await {
+                Ok(facts) => return Ok(facts),
+                Err(reason) => tried.add(host, self.at(host, &reason)),
+            }
+        }
     }
 
-    /// Connects to the primary, whatever cluster it is of.
-    async fn open_primary(&self) -> Result<(usize, NewConnection), String> {
+    /// Connects to a server that was not tried and takes writes, whatever cluster it is of.
+    ///
+    /// # Errors
+    /// A sentence with the reasons of all servers, if none is left.
+    async fn open_primary(&self, tried: &mut Tried) -> Result<(usize, NewConnection), String> {
         let limit = self.config.connect_timeout();
-        let mut reasons = Vec::new();
         if self.asks_servers() {
-            let newest = self.connect_to_newest(Purpose::Write, &mut reasons).await;
-            return newest.ok_or_else(|| self.no_primary(&reasons));
+            // The newest of all is the primary, and no other one takes its place.
+            let newest = match tried.hosts.is_empty() {
+                true => {
+                    self.connect_to_newest(Purpose::Write, &mut tried.reasons)
+                        .await
+                }
+                false => None,
+            };
+            return newest.ok_or_else(|| self.no_primary(&tried.reasons));
         }
+        let mut reasons = Vec::new();
         for host in self.candidates(&mut reasons).await {
+            if tried.hosts.contains(&host) {
+                continue;
+            }
             let connection = self.open_connection(host, Purpose::Write);
             match bounded(limit, connection).await {
                 Ok(connection) => return Ok((host, connection)),
-                Err(reason) => reasons.push(self.at(host, &reason)),
+                Err(reason) => tried.add(host, self.at(host, &reason)),
             }
         }
+        reasons.append(&mut tried.reasons);
         Err(self.no_primary(&reasons))
     }
 

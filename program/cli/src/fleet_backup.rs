@@ -60,9 +60,9 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
         record::check_name(&cluster.name)?;
     }
     let programs = postgres::Programs::find()?;
-    let mut facts = Vec::new();
+    // All are asked before the first one is copied, which may take hours.
     for cluster in &clusters {
-        facts.push(facts_of(cluster, arguments.from_standby)?);
+        facts_of(cluster, arguments.from_standby)?;
     }
     let source = postgres::Source {
         user: arguments.user.as_deref(),
@@ -73,15 +73,22 @@ pub(crate) fn create(arguments: &CreateArguments, cluster_file: &Path) -> Result
     let moment_ms = SystemWorld::new().now_ms();
     let unfinished = folder.begin(moment_ms)?;
     let mut made = Vec::new();
-    for (cluster, facts) in clusters.iter().zip(&facts) {
+    for cluster in &clusters {
         let data = unfinished.path.join(&cluster.name);
+        let facts = facts_of(cluster, arguments.from_standby)?;
         programs.back_up(cluster, &source, rate, &data)?;
         let ended_ms = SystemWorld::new().now_ms();
+        postgres::refuse_tablespaces(&data)?;
         programs.verify(&data, None)?;
         let cluster = ClusterBackup::of(&cluster.name, &data, ended_ms)?;
         folder.refuse_other(&cluster)?;
-        if let Some(facts) = facts {
-            tell_faults(&cluster, facts);
+        match facts {
+            Some(facts) => tell_faults(&cluster, &facts),
+            None => tell(&format!(
+                "the primary of {} did not answer: its archive of WAL and the delay of the standby \
+                 were not checked",
+                cluster.name
+            )),
         }
         made.push(cluster);
     }
@@ -110,13 +117,7 @@ fn facts_of(cluster: &ClusterConfig, from_standby: bool) -> Result<Option<Backup
             cluster.name,
             facts.tablespaces.join(", ")
         ))),
-        Err(error) if from_standby => {
-            tell(&format!(
-                "{error}; the archive of WAL of {} and the delay of its standby were not checked",
-                cluster.name
-            ));
-            Ok(None)
-        }
+        Err(_) if from_standby => Ok(None),
         Err(error) => Err(Failure::Failed(error.to_string())),
     }
 }
@@ -127,8 +128,8 @@ fn tell_faults(backup: &ClusterBackup, facts: &BackupFacts) {
     match &facts.archive {
         WalArchive::Kept => {}
         WalArchive::Off => tell(&format!(
-            "{name} writes no archive of WAL (archive_mode): a restore ends with this backup, and \
-             several clusters cannot be restored to one time"
+            "{name} writes no archive of WAL (archive_mode, archive_command): a restore ends with \
+             this backup, and several clusters cannot be restored to one time"
         )),
         WalArchive::Failing { file, time } => tell(&format!(
             "{name} could not archive {file} at {time}: until its archive_command succeeds, a \

@@ -8,7 +8,6 @@ mod rows;
 
 pub use rows::RowFault;
 
-use crate::files::Files;
 use crate::{Checked, Plan};
 use orrery_model::sync::lock;
 use orrery_storage::testing::Crashing;
@@ -82,6 +81,16 @@ impl CrashStore for Crashing {
     }
 }
 
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+fn on_files(seed: u64) -> Checked<Box<dyn CrashStore>> {
+    Ok(Box::new(crate::files::Files::new(seed)?))
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
+fn on_files(_seed: u64) -> Checked<Box<dyn CrashStore>> {
+    Err("there is no simulated disk on this system".to_owned())
+}
+
 /// The store. The module header describes it.
 pub(crate) struct Planted {
     inner: Box<dyn CrashStore>,
@@ -98,7 +107,7 @@ impl Planted {
     /// When the files of a store cannot be created.
     pub(crate) fn new(plan: &Plan) -> Checked<Planted> {
         let inner: Box<dyn CrashStore> = match plan.is_on_files {
-            true => Box::new(Files::new(plan.seed)?),
+            true => on_files(plan.seed)?,
             false => Box::new(Crashing::new(None)),
         };
         Ok(Planted::over(inner, plan.fault))

@@ -97,24 +97,40 @@ pub(super) fn faults(root: &Path, store: &Path, high_water: &Path) -> Vec<FileFa
 
 /// Compares the list of tables of a keyspace, and the directory of the parts of each table, with
 /// their checksums. The libraries decode both before they do so; a panic or a request for much
-/// memory there ends the process.
+/// memory there ends the process. Returns the first file that is not as written.
 ///
 /// # Errors
-/// The first file that is not as written.
-pub(super) fn check_list(keyspace: &Path) -> Result<(), Finding> {
-    for id in listed_tables(keyspace)? {
+/// When a file cannot be read, which says nothing about its bytes.
+pub(super) fn fault_of_list(keyspace: &Path) -> Result<Option<Finding>, StoreError> {
+    let pointer = keyspace.join("current");
+    if let Some((number, _)) = read(&pointer)?.as_deref().and_then(parse_pointer) {
+        read(&keyspace.join(format!("v{number}")))?;
+    }
+    let listed = match listed_tables(keyspace) {
+        Ok(listed) => listed,
+        Err(finding) => return Ok(Some(finding)),
+    };
+    for id in listed {
         let table = keyspace.join("tables").join(id.to_string());
         match directory_fault(&table) {
             Ok(None) => {}
-            Ok(Some(fault)) => return Err((table, fault)),
+            Ok(Some(fault)) => return Ok(Some((table, fault))),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err((table, "it is missing".to_owned()));
+                return Ok(Some((table, "it is missing".to_owned())));
             }
-            // The library meets the error again.
-            Err(_) => {}
+            Err(error) => return Err(StoreError::io("read", &table)(error)),
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+/// Reads a file; `None` if there is none.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io("read", path)(error)),
+    }
 }
 
 fn faults_of_store(store: &Path, reads_blocks: bool) -> Vec<Finding> {

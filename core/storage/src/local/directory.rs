@@ -37,6 +37,8 @@ pub(super) const STORE_DIRECTORY: &str = "store";
 pub(super) const HIGH_WATER_FILE: &str = "high-water";
 pub(super) const DAMAGE_DIRECTORY: &str = "damage";
 const CHECKPOINTS_DIRECTORY: &str = "checkpoints";
+/// The directory with links to an older list of tables.
+const OLDER_LIST_DIRECTORY: &str = "older-list";
 const KEPT_JOURNALS_DIRECTORY: &str = "kept-journals";
 /// Bytes of the id of a directory. The format file has two hexadecimal digits for each.
 const ID_BYTES: usize = 16;
@@ -101,9 +103,11 @@ impl Directory {
             let id = sync::lock(&directory.id).clone();
             directory.write_format(Stage::Creating, id.as_deref())?;
         }
-        // Links that a process left which ended while a backup was made: they only take space.
-        let left = directory.checkpoints();
-        ignore_missing(std::fs::remove_dir_all(&left)).map_err(StoreError::io("remove", &left))?;
+        // Links that a process left which ended while it used them: they only take space.
+        for left in [directory.checkpoints(), directory.older_list()] {
+            ignore_missing(std::fs::remove_dir_all(&left))
+                .map_err(StoreError::io("remove", &left))?;
+        }
         Ok(directory)
     }
 
@@ -146,6 +150,11 @@ impl Directory {
     /// Returns the directory with the links of checkpoints.
     pub(super) fn checkpoints(&self) -> PathBuf {
         self.root.join(CHECKPOINTS_DIRECTORY)
+    }
+
+    /// Returns the directory with links to an older list of tables, while it is read.
+    pub(super) fn older_list(&self) -> PathBuf {
+        self.root.join(OLDER_LIST_DIRECTORY)
     }
 
     /// Returns the directory with the journals that are kept for a continuous backup.

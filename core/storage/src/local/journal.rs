@@ -45,6 +45,8 @@ pub(super) const GROUP_KEY: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\x02orrery
 /// numbers (flushes) may take a few between one batch and the next; more is damage.
 const SEQUENCE_SLACK: u64 = 1 << 20;
 
+/// Bytes that are read and written again at once.
+const REWRITTEN_AT_ONCE: u64 = 1 << 20;
 /// Bytes of the first and of the last part of a batch.
 const BATCH_FRAME_BYTES: usize = 13;
 /// Bytes of an item before its key.
@@ -105,6 +107,9 @@ fn u32_at(bytes: &[u8], start: usize) -> Option<u32> {
 pub(super) struct JournalContents {
     /// The first and the last group record, if any.
     pub(super) groups: Option<(GroupRecord, GroupRecord)>,
+    /// Sequence number of the first whole batch, if any. A group may begin in a journal that is
+    /// gone, since the journal is rotated between any two batches.
+    pub(super) first_sequence: Option<u64>,
     /// The newest journal, and the offset in bytes at which its last whole batch ends.
     pub(super) end: Option<(PathBuf, u64)>,
     /// Sequence number of the last whole batch, if any.
@@ -178,23 +183,53 @@ pub(super) fn cut_torn_tail(contents: &JournalContents) -> Result<(), StoreError
     cut().map_err(StoreError::io("cut the unfinished end of", path))
 }
 
-/// Writes the batches behind the last acknowledged group once more, and syncs them. A sync of them
-/// may have failed in an earlier process: the system can then show bytes that the disk does not
-/// have, and takes them for written until they are written again.
+/// Writes the batches behind the last acknowledged group once more, and syncs them; all batches
+/// without a mark. A sync of them may have failed in an earlier process: the system can then show
+/// bytes that the disk does not have, and takes them for written until they are written again.
 pub(super) fn rewrite_unacknowledged(contents: &JournalContents) -> Result<(), StoreError> {
     for (path, range) in &contents.unacknowledged {
-        let rewrite = || {
-            let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-            let mut bytes = vec![0; (range.end - range.start) as usize];
-            file.seek(SeekFrom::Start(range.start))?;
-            file.read_exact(&mut bytes)?;
-            file.seek(SeekFrom::Start(range.start))?;
-            file.write_all(&bytes)?;
-            file.sync_all()
-        };
-        rewrite().map_err(StoreError::io("write the last commits again in", path))?;
+        let written = rewrite_bytes(path, range.clone());
+        accept_unwritable(path, written).map_err(StoreError::io("write again", path))?;
     }
     Ok(())
+}
+
+/// Writes bytes of a file once more in their place, and syncs them.
+pub(super) fn rewrite_bytes(path: &Path, range: Range<u64>) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut piece = Vec::new();
+    let mut place = range.start;
+    while place < range.end {
+        let bytes = (range.end - place).min(REWRITTEN_AT_ONCE);
+        piece.resize(bytes as usize, 0);
+        file.seek(SeekFrom::Start(place))?;
+        file.read_exact(&mut piece)?;
+        file.seek(SeekFrom::Start(place))?;
+        file.write_all(&piece)?;
+        place += bytes;
+    }
+    file.sync_all()
+}
+
+/// Takes a file that cannot be written for want of space or rights as it is: a full disk and a
+/// directory that can only be read do not prevent an opening.
+pub(super) fn accept_unwritable(path: &Path, written: std::io::Result<()>) -> std::io::Result<()> {
+    match written {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::StorageFull
+                    | ErrorKind::QuotaExceeded
+                    | ErrorKind::ReadOnlyFilesystem
+                    | ErrorKind::PermissionDenied
+            ) =>
+        {
+            let path = path.display();
+            log::warn!("{path} cannot be written again ({error}) and is used as it is");
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 /// The state of reading the journals, from the oldest to the newest.
@@ -304,6 +339,7 @@ impl Inspection {
             return Err(out_of_order(path, batch.sequence));
         }
         self.last_sequence = Some(batch.sequence);
+        self.contents.first_sequence.get_or_insert(batch.sequence);
         let lowest = *self.lowest_sequence.get_or_insert(batch.sequence);
         let Some(record) = batch.record else {
             return Ok(());

@@ -312,7 +312,7 @@ fn open_checked(
         Some(HighWater::read(&directory.high_water())?)
     };
     let contents = journal::inspect(&store, mark)?;
-    older_list::check_lists(directory, &contents)?;
+    older_list::check_lists(directory, &contents, mark)?;
     if mark.is_none() {
         check_not_ahead(&store, contents.last_sequence)?;
     }

@@ -7,13 +7,14 @@
 //! gone. The list before is still there with its tables, and the journals have what is newer.
 //!
 //! Promises: only a list whose tables are there, and behind which the journals go on without a gap,
-//! takes the place of another one. A directory that is refused is not changed. A list that is used
-//! is durable, also if a sync of it had failed before.
+//! takes the place of another one, so nothing is lost, whatever the cause. A file that cannot be
+//! read is an error and no reason. A list that is used is durable, also if a sync of it had failed
+//! before, as far as it can be written.
 //!
-//! Leaves out: the list of keyspaces, which changes only when a store is created.
+//! Leaves out: the list of keyspaces, and an opening that accepts a loss.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -21,41 +22,45 @@ use lsm_tree::AbstractTree;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::database::group_number;
-use super::diagnosis::{Finding, check_list, parse_pointer, pointer};
-use super::directory::{Directory, RESTORE_ADVICE, ignore_missing, sync_directory};
-use super::journal::{GROUP_KEY, JournalContents};
+use super::diagnosis::{Finding, fault_of_list, parse_pointer, parse_tables, pointer};
+use super::directory::{Directory, RESTORE_ADVICE, ignore_missing, owner_only, sync_directory};
+use super::high_water::Mark;
+use super::journal::{GROUP_KEY, JournalContents, accept_unwritable, rewrite_bytes};
 use crate::error::StoreError;
 
-/// The keyspaces of rows and of index entries.
-const KEYSPACES: [&str; 2] = ["1", "2"];
-/// The folder for a copy of a keyspace, in that of checkpoints, which every start removes.
-const COPY: &str = "older-list";
+/// The keyspaces: the list of keyspaces, rows, index entries.
+const KEYSPACES: [&str; 3] = ["0", "1", "2"];
+const OF_KEYSPACES: &str = "0";
 
 /// Compares the lists of tables with the tables, takes the list before for one that cannot be used,
-/// and makes the lists durable.
+/// and makes the lists durable. Without a mark no other list is taken.
 ///
 /// # Errors
-/// With the name of the first file that is not as written.
+/// With the name of the first file that is not as written, or cannot be read.
 pub(super) fn check_lists(
     directory: &Directory,
     contents: &JournalContents,
+    mark: Option<Mark>,
 ) -> Result<(), StoreError> {
     let keyspaces = directory.store().join("keyspaces");
-    check_list(&keyspaces.join("0")).map_err(damaged)?;
     let mut exchanged = Vec::new();
     for number in KEYSPACES {
         let keyspace = keyspaces.join(number);
-        let Err(finding) = check_list(&keyspace) else {
+        let Some(finding) = fault_of_list(&keyspace)? else {
             continue;
         };
-        let Some(older) = older_list(&keyspace) else {
+        let older = match (mark, number) {
+            (None, _) | (_, OF_KEYSPACES) => None,
+            _ => older_list(&keyspace).map_err(StoreError::io("read lists in", &keyspace))?,
+        };
+        let (Some(older), Some(mark)) = (older, mark) else {
             return Err(damaged(finding));
         };
-        let copy = directory.checkpoints().join(COPY);
+        let copy = directory.older_list();
         let persisted = persisted_group(&keyspace, &older, &copy);
         ignore_missing(fs::remove_dir_all(&copy)).map_err(StoreError::io("remove", &copy))?;
-        match (persisted, contents.groups) {
-            (Some(persisted), Some((first, _))) if first.mark.group <= persisted + 1 => {
+        match persisted? {
+            Some(persisted) if goes_on_behind(persisted, contents, mark) => {
                 exchanged.push((keyspace, older, finding));
             }
             _ => return Err(damaged(finding)),
@@ -65,30 +70,38 @@ pub(super) fn check_lists(
         let pointer = keyspace.join("current");
         exchange_pointer(&pointer, &older.pointer).map_err(StoreError::io("write", &pointer))?;
         log::warn!(
-            "{} cannot be used ({fault}): an earlier write of it had failed; the list of tables \
-             before is used, with what the journals have",
+            "{} cannot be used ({fault}); the list of tables before and the journals have all \
+             commits, and are used instead",
             file.display()
         );
     }
-    for number in ["0", "1", "2"] {
+    for number in KEYSPACES {
         let keyspace = keyspaces.join(number);
         let failed = StoreError::io("write the list of tables again in", &keyspace);
-        write_again(&keyspace).map_err(failed)?;
+        accept_unwritable(&keyspace, write_again(&keyspace)).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Returns true if the journals have all groups behind this one, from the first batch on.
+fn goes_on_behind(persisted: u64, contents: &JournalContents, mark: Mark) -> bool {
+    let Some((first, _)) = contents.groups else {
+        // The journals are empty.
+        return contents.first_sequence.is_none() && persisted >= mark.group;
+    };
+    let is_whole = contents.first_sequence == Some(first.first_sequence);
+    let group = first.mark.group;
+    group <= persisted || (group == persisted + 1 && is_whole)
 }
 
 /// Writes the pointer and the list of a keyspace once more, and makes them and their names durable.
 /// A sync of them may have failed in an earlier process, and lists before them go from now on.
 fn write_again(keyspace: &Path) -> io::Result<()> {
     let pointer = keyspace.join("current");
-    let bytes = fs::read(&pointer)?;
-    let list = parse_pointer(&bytes).map(|(number, _)| keyspace.join(format!("v{number}")));
+    let list = parse_pointer(&fs::read(&pointer)?);
+    let list = list.map(|(number, _)| keyspace.join(format!("v{number}")));
     for file in list.into_iter().chain([pointer]) {
-        let bytes = fs::read(&file)?;
-        let mut opened = OpenOptions::new().write(true).open(&file)?;
-        opened.write_all(&bytes)?;
-        opened.sync_all()?;
+        rewrite_bytes(&file, 0..fs::metadata(&file)?.len())?;
     }
     sync_directory(keyspace)
 }
@@ -100,34 +113,53 @@ fn damaged((file, fault): Finding) -> StoreError {
 /// A list of tables, and a pointer to it.
 struct OlderList {
     name: String,
+    tables: Vec<u64>,
     pointer: Vec<u8>,
 }
 
-/// Returns the newest list before the one to which a keyspace points.
-fn older_list(keyspace: &Path) -> Option<OlderList> {
-    let current = fs::read(keyspace.join("current")).ok()?;
-    let (number, _) = parse_pointer(&current)?;
+/// Returns the newest list before the one to which a keyspace points; `None` if there is none, or
+/// it cannot be used.
+fn older_list(keyspace: &Path) -> io::Result<Option<OlderList>> {
+    let Some((number, _)) = parse_pointer(&fs::read(keyspace.join("current"))?) else {
+        return Ok(None);
+    };
     let mut older = None;
-    for entry in fs::read_dir(keyspace).ok()?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for entry in fs::read_dir(keyspace)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
         let version = name.strip_prefix('v').and_then(|text| text.parse().ok());
         older = older.max(version.filter(|version: &u64| *version < number));
     }
-    let older = older?;
+    let Some(older) = older else {
+        return Ok(None);
+    };
     let name = format!("v{older}");
-    let content = fs::read(keyspace.join(&name)).ok()?;
-    Some(OlderList {
+    let content = fs::read(keyspace.join(&name))?;
+    Ok(parse_tables(&content).map(|tables| OlderList {
         name,
+        tables,
         pointer: pointer(older, xxh3_128(&content)),
-    })
+    }))
 }
 
 /// Returns the last group in the tables of a list; `None` if the list cannot be used. lsm-tree
 /// removes files that a list does not name, so it opens links to the files.
-fn persisted_group(keyspace: &Path, list: &OlderList, copy: &Path) -> Option<u64> {
-    link_folder(keyspace, copy, &list.name).ok()?;
-    fs::write(copy.join("current"), &list.pointer).ok()?;
-    check_list(copy).ok()?;
+///
+/// # Errors
+/// When the links cannot be made.
+fn persisted_group(
+    keyspace: &Path,
+    list: &OlderList,
+    copy: &Path,
+) -> Result<Option<u64>, StoreError> {
+    match link_list(keyspace, list, copy) {
+        Ok(()) => {}
+        // A table is missing.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::io("write", copy)(error)),
+    }
+    if fault_of_list(copy)?.is_some() {
+        return Ok(None);
+    }
     let open = || {
         let (sequence, visible) = Default::default();
         let tree = lsm_tree::Config::new(copy, sequence, visible).open().ok()?;
@@ -140,31 +172,37 @@ fn persisted_group(keyspace: &Path, list: &OlderList, copy: &Path) -> Option<u64
         }
     };
     // It panics on some kinds of damage.
-    catch_unwind(AssertUnwindSafe(open)).ok().flatten()
+    Ok(catch_unwind(AssertUnwindSafe(open)).ok().flatten())
 }
 
-/// Links one list and all tables of a keyspace into a new folder, or copies them where the file
-/// system has no links.
-fn link_folder(keyspace: &Path, copy: &Path, list: &str) -> io::Result<()> {
+/// Links a list and its tables into a new folder, or copies them where the file system has no
+/// links.
+fn link_list(keyspace: &Path, list: &OlderList, copy: &Path) -> io::Result<()> {
     ignore_missing(fs::remove_dir_all(copy))?;
-    fs::create_dir_all(copy.join("tables"))?;
-    let mut files: Vec<PathBuf> = vec![list.into()];
-    for entry in fs::read_dir(keyspace.join("tables"))? {
-        files.push(Path::new("tables").join(entry?.file_name()));
-    }
+    super::directory::create_directory(&copy.join("tables"))?;
+    let mut files: Vec<PathBuf> = vec![list.name.clone().into()];
+    files.extend(
+        list.tables
+            .iter()
+            .map(|id| Path::new("tables").join(id.to_string())),
+    );
     for file in files {
         let (from, to) = (keyspace.join(&file), copy.join(&file));
-        if fs::hard_link(&from, &to).is_err() {
-            fs::copy(&from, &to)?;
+        match fs::hard_link(&from, &to) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(error),
+            Err(_) => _ = fs::copy(&from, &to)?,
+            Ok(()) => {}
         }
     }
-    Ok(())
+    fs::write(copy.join("current"), &list.pointer)
 }
 
 /// Exchanges a pointer, durably.
 fn exchange_pointer(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
-    let mut file = File::create(&draft)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    let mut file: File = owner_only(&mut options).open(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&draft, path)?;
@@ -177,7 +215,7 @@ fn exchange_pointer(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::journal::read_batch;
+    use crate::local::journal::{GroupRecord, read_batch};
     use crate::{Commit, LocalOptions, LocalStore, PartitionId, Store};
     use std::io::BufReader;
 
@@ -235,7 +273,13 @@ mod tests {
         let older = tempfile::tempdir().unwrap();
         let older_list = list_of(&keyspace);
         let name = older_list.file_name().unwrap().to_str().unwrap();
-        link_folder(&keyspace, older.path(), name).unwrap();
+        let content = fs::read(&older_list).unwrap();
+        let list = OlderList {
+            name: name.to_owned(),
+            tables: parse_tables(&content).unwrap(),
+            pointer: Vec::new(),
+        };
+        link_list(&keyspace, &list, older.path()).unwrap();
         // A thread of the store writes the tables.
         let mut lsn = write(root);
         while list_of(&keyspace) == older_list {
@@ -261,6 +305,34 @@ mod tests {
         }
         fs::copy(older.path().join(name), &older_list).unwrap();
         (dir, list, lsn)
+    }
+
+    /// Journals whose first record is of `first`, and whose first batch has this number.
+    fn journals(first: u64, first_batch: u64) -> JournalContents {
+        let record = |group| GroupRecord {
+            mark: Mark { group, chain: 0 },
+            previous: 0,
+            first_sequence: 100,
+        };
+        JournalContents {
+            groups: Some((record(first), record(9))),
+            first_sequence: Some(first_batch),
+            ..JournalContents::default()
+        }
+    }
+
+    #[test]
+    fn journals_go_on_behind_a_list_if_no_batch_of_the_next_group_is_gone() {
+        let mark = Mark { group: 9, chain: 0 };
+        assert!(goes_on_behind(5, &journals(5, 101), mark));
+        assert!(goes_on_behind(5, &journals(6, 100), mark));
+        // The first batches of the group were in a journal that is gone.
+        assert!(!goes_on_behind(5, &journals(6, 101), mark));
+        assert!(!goes_on_behind(5, &journals(7, 100), mark));
+        // A crash in an idle store: the journals are empty, and the tables have everything.
+        let none = JournalContents::default();
+        assert!(goes_on_behind(9, &none, mark));
+        assert!(!goes_on_behind(8, &none, mark));
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl Tables {
         }
         self.directory.check_parts()?;
         let contents = journal::inspect(&store, Some(writer.mark))?;
-        older_list::check_lists(&self.directory, &contents)?;
+        older_list::check_lists(&self.directory, &contents, Some(writer.mark))?;
         journal::cut_torn_tail(&contents)?;
         let database = open_database(&self.directory, &self.options, false)?;
         compare(&store, &database, &contents, Some(writer.mark))?;

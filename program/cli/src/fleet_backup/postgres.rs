@@ -202,7 +202,7 @@ fn connection_text(cluster: &ClusterConfig, source: &Source<'_>) -> Result<Strin
 ///
 /// # Errors
 /// [`Failure::Failed`] if it has some.
-fn refuse_tablespaces(data: &Path) -> Result<(), Failure> {
+pub(super) fn refuse_tablespaces(data: &Path) -> Result<(), Failure> {
     let entries = fs::read_dir(data.join(TABLESPACES));
     match entries.into_iter().flatten().next() {
         None => Ok(()),
