@@ -72,7 +72,7 @@ fn is_refused(
     let place = new_directory().unwrap();
     image.write(place.path()).unwrap();
     let check = |store: &LocalStore| {
-        let read = history.check(store, at)?;
+        let read = history.check(store, at, false)?;
         read.map_err(|error| error.to_string())
     };
     match LocalStore::open(place.path(), options()) {
@@ -112,7 +112,7 @@ fn is_noticed(
     image.write(place.path()).unwrap();
     match LocalStore::open(place.path(), options()) {
         Ok(store) => {
-            let read = history.check(&store, at);
+            let read = history.check(&store, at, true);
             let read = read.map_err(|error| format!("a flipped bit in {file:?}: {error}"))?;
             Ok(read.is_err())
         }
