@@ -310,13 +310,19 @@ impl Record {
     }
 
     fn find_names_in(&mut self, directory: Number, path: &Path) -> io::Result<()> {
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            // A folder below may go at any moment, and its name with it at the next look.
+            Err(error) if is_gone(&error) && directory != ROOT => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let mut found = BTreeMap::new();
-        for entry in fs::read_dir(path)? {
+        for entry in entries {
             let entry = entry?;
             // A file may lose its name at any moment.
             match fs::symlink_metadata(entry.path()) {
                 Ok(metadata) => _ = found.insert(entry.file_name(), metadata),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -421,7 +427,11 @@ impl Record {
         if is_new && is_directory {
             self.names.insert(number, BTreeMap::new());
         } else if is_new {
-            let content = Content::read(&File::open(path)?)?;
+            let content = match File::open(path) {
+                Ok(file) => Content::read(&file)?,
+                Err(error) if is_gone(&error) => Content::default(),
+                Err(error) => return Err(error),
+            };
             self.lengths.insert(number, content.length());
             if content.length() > 0 {
                 let length = content.length();
@@ -437,4 +447,9 @@ impl Record {
         }
         Ok(())
     }
+}
+
+/// Returns true if a file lost its name between two looks.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
