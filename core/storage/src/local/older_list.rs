@@ -216,19 +216,16 @@ fn exchange_pointer(path: &Path, bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::local::journal::{GroupRecord, read_batch};
-    use crate::{Commit, LocalOptions, LocalStore, PartitionId, Store};
+    use crate::{Commit, CommitOutcome, LocalOptions, LocalStore, PartitionId, Store};
     use std::io::BufReader;
 
-    /// Commits rows and index entries, which fill small tables. Returns the last LSN.
-    fn write(root: &Path) -> u64 {
-        let options = LocalOptions {
-            memtable_bytes: 16 << 10,
-            ..LocalOptions::default()
-        };
-        let store = LocalStore::open(root, options).unwrap();
+    /// Returns a directory whose commits are in the journal alone, with a part of the next list of
+    /// tables, the path of this list, and the last LSN.
+    fn with_part_of_a_list() -> (tempfile::TempDir, PathBuf, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
         let lease = store.open(PartitionId(7)).unwrap();
-        let begin = lease.head().lsn;
-        for lsn in begin..begin + 20 {
+        for lsn in 0..20 {
             let value = vec![lsn as u8; 5_000];
             let commit = Commit {
                 expect_lsn: lsn,
@@ -236,17 +233,15 @@ mod tests {
                 puts: vec![(vec![0], value.clone()), (vec![0x80], value)],
                 ..Commit::default()
             };
-            assert_eq!(
-                store.submit(&lease, commit).wait(),
-                crate::CommitOutcome::Ok
-            );
+            assert_eq!(store.submit(&lease, commit).wait(), CommitOutcome::Ok);
         }
-        begin + 20
-    }
-
-    fn list_of(keyspace: &Path) -> PathBuf {
+        drop(store);
+        let keyspace = dir.path().join("store/keyspaces/1");
         let (number, _) = parse_pointer(&fs::read(keyspace.join("current")).unwrap()).unwrap();
-        keyspace.join(format!("v{number}"))
+        let list = keyspace.join(format!("v{}", number + 1));
+        fs::write(&list, b"a part").unwrap();
+        fs::write(keyspace.join("current"), pointer(number + 1, 1)).unwrap();
+        (dir, list, 20)
     }
 
     /// Removes all groups but the last one from a journal.
@@ -261,50 +256,6 @@ mod tests {
         }
         let bytes = fs::read(journal).unwrap();
         fs::write(journal, &bytes[last.start as usize..last.end as usize]).unwrap();
-    }
-
-    /// Returns a directory with an older list beside one of which a part was written, the path of
-    /// the latter, and the last LSN.
-    fn with_part_of_a_list() -> (tempfile::TempDir, PathBuf, u64) {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path();
-        let keyspace = root.join("store/keyspaces/1");
-        write(root);
-        let older = tempfile::tempdir().unwrap();
-        let older_list = list_of(&keyspace);
-        let name = older_list.file_name().unwrap().to_str().unwrap();
-        let content = fs::read(&older_list).unwrap();
-        let list = OlderList {
-            name: name.to_owned(),
-            tables: parse_tables(&content).unwrap(),
-            pointer: Vec::new(),
-        };
-        link_list(&keyspace, &list, older.path()).unwrap();
-        // A thread of the store writes the tables.
-        let mut lsn = write(root);
-        while list_of(&keyspace) == older_list {
-            lsn = write(root);
-        }
-        let list = list_of(&keyspace);
-        fs::write(&list, b"a part").unwrap();
-        for file in fs::read_dir(older.path().join("tables")).unwrap() {
-            let file = file.unwrap();
-            let place = keyspace.join("tables").join(file.file_name());
-            fs::copy(file.path(), place).unwrap();
-        }
-        for file in fs::read_dir(&keyspace).unwrap() {
-            let path = file.unwrap().path();
-            let is_between = path
-                .file_name()
-                .unwrap()
-                .as_encoded_bytes()
-                .starts_with(b"v");
-            if is_between && path != list {
-                fs::remove_file(path).unwrap();
-            }
-        }
-        fs::copy(older.path().join(name), &older_list).unwrap();
-        (dir, list, lsn)
     }
 
     /// Journals whose first record is of `first`, and whose first batch has this number.
