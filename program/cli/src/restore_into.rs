@@ -275,11 +275,15 @@ async fn copy(
     let mut items = 0;
     for step in parts.steps {
         let (origin, place) = (step.origin().to_owned(), step.place().to_owned());
-        let Some(created) = step.create(target).await.map_err(failure)? else {
+        // An interruption may come between the creation and its answer.
+        work.incomplete.replace(Some(place.clone()));
+        let created = step.create(target).await;
+        let Ok(Some(created)) = created else {
+            work.incomplete.take();
+            created.map_err(failure)?;
             print(&format!("{origin} is now {place}, without containers\n"))?;
             continue;
         };
-        work.incomplete.replace(Some(place.clone()));
         let progress = on_stderr();
         let copied = created.copy_items(source, target, &*progress).await;
         let copied = copied.map_err(failure)?;

@@ -16,11 +16,13 @@ fn blocks(language: &str) -> Vec<&'static str> {
     parts.filter_map(|part| part.split("```").next()).collect()
 }
 
-/// Returns the page's text with the ports of the test.
+/// Returns the page's text with the ports of the test. They are free until the commands use them,
+/// and other tests and clients take theirs from 32,768 on.
 fn with_ports(text: &str, database: u16) -> String {
-    let held: Vec<TcpListener> = (0..4)
-        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
-        .collect();
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    let ports = (first..32_000).filter_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    let held: Vec<TcpListener> = ports.take(4).collect();
+    assert_eq!(held.len(), 4, "free ports");
     let mut text = text.replace("127.0.0.1:5432", &format!("127.0.0.1:{database}"));
     for (place, listener) in held.iter().enumerate() {
         let port = listener.local_addr().expect("an address").port();
@@ -67,7 +69,12 @@ fn the_commands_of_the_page_run_as_they_stand() {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    assert!(output.status.success(), "{said}\n{told}");
+    let logs = ["one", "a", "b"].map(|name| {
+        let log = std::fs::read_to_string(folder.path().join(format!("{name}.log")));
+        format!("{name}.log:\n{}", log.unwrap_or_default())
+    });
+    let succeeded = output.status.success();
+    assert!(succeeded, "{said}\n{told}\n{}", logs.join("\n"));
     assert!(
         said.contains("are the same in source and target"),
         "{said}\n{told}"
