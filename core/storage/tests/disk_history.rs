@@ -83,7 +83,7 @@ impl History {
     /// Runs a history on a disk that `prepare` has prepared.
     ///
     /// # Errors
-    /// What the store does wrong without a power loss.
+    /// The first fault of the store without a power loss.
     pub(crate) fn run(
         random: &mut Random,
         has_failures: bool,

@@ -29,6 +29,8 @@ use lsm_tree::table::{Block, BlockHandle, DataBlock};
 use lsm_tree::{InternalValue, Table, ValueType};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::journal::u64_at;
+
 /// The start of the value that stands in a sealed block. No value of a caller begins with it.
 pub(super) const SEAL: &[u8] = b"\xff\xfe damaged block \xfe\xff";
 
@@ -71,7 +73,8 @@ pub(super) fn directory_fault(path: &Path) -> std::io::Result<Option<Fault>> {
     file.seek(SeekFrom::Start(end))?;
     file.read_exact(&mut trailer)?;
     let (checksum, place) = trailer[TRAILER_MAGIC.len()..].split_at(16);
-    let [offset, bytes] = [&place[..8], &place[8..]].map(number);
+    let (offset, bytes) = place.split_at(8);
+    let [offset, bytes] = [offset, bytes].map(|number| u64_at(number, 0).unwrap_or(u64::MAX));
     let is_in_place = trailer.starts_with(TRAILER_MAGIC)
         && bytes <= DIRECTORY_BYTES_MAX
         && offset.checked_add(bytes) == Some(end);
@@ -86,12 +89,6 @@ pub(super) fn directory_fault(path: &Path) -> std::io::Result<Option<Fault>> {
         return Ok(Some(fault.to_owned()));
     }
     Ok(None)
-}
-
-/// Returns the little-endian number in up to eight bytes.
-fn number(bytes: &[u8]) -> u64 {
-    let bytes = bytes.iter().rev();
-    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// One block of a table, as the table's index describes it.

@@ -40,8 +40,8 @@ use super::committer::Committer;
 use super::database::OpenDatabase;
 use super::diagnosis::{parse_pointer, parse_tables};
 use super::directory::{
-    DAMAGE_DIRECTORY, Directory, HIGH_WATER_FILE, RESTORE_ADVICE, STORE_DIRECTORY, Stage,
-    format_text, journals, owner_only,
+    DAMAGE_DIRECTORY, Directory, HIGH_WATER_FILE, KEYSPACES, RESTORE_ADVICE, STORE_DIRECTORY,
+    Stage, format_text, journals, owner_only,
 };
 use super::high_water::{HighWater, Mark};
 use super::journal::read_batch;
@@ -126,7 +126,7 @@ impl Staging {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let keyspaces = ["0", "1", "2"].map(|n| format!("{STORE_DIRECTORY}/keyspaces/{n}/tables"));
+        let keyspaces = KEYSPACES.map(|n| format!("{STORE_DIRECTORY}/keyspaces/{n}/tables"));
         for folder in keyspaces
             .iter()
             .map(String::as_str)

@@ -22,7 +22,7 @@ use lsm_tree::{Cache, Checksum, Table};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::blocks::{TableFile, directory_fault};
-use super::directory::{RESTORE_ADVICE, format_fault};
+use super::directory::{KEYSPACES, RESTORE_ADVICE, format_fault};
 use super::high_water::HighWater;
 use crate::error::StoreError;
 
@@ -102,11 +102,7 @@ pub(super) fn faults(root: &Path, store: &Path, high_water: &Path) -> Vec<FileFa
 /// # Errors
 /// When a file cannot be read, which says nothing about its bytes.
 pub(super) fn fault_of_list(keyspace: &Path) -> Result<Option<Finding>, StoreError> {
-    let pointer = keyspace.join("current");
-    if let Some((number, _)) = read(&pointer)?.as_deref().and_then(parse_pointer) {
-        read(&keyspace.join(format!("v{number}")))?;
-    }
-    let listed = match listed_tables(keyspace) {
+    let listed = match listed_tables(keyspace)? {
         Ok(listed) => listed,
         Err(finding) => return Ok(Some(finding)),
     };
@@ -124,15 +120,6 @@ pub(super) fn fault_of_list(keyspace: &Path) -> Result<Option<Finding>, StoreErr
     Ok(None)
 }
 
-/// Reads a file; `None` if there is none.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(StoreError::io("read", path)(error)),
-    }
-}
-
 fn faults_of_store(store: &Path, reads_blocks: bool) -> Vec<Finding> {
     let mut faults = Vec::new();
     let version = store.join("version");
@@ -144,7 +131,7 @@ fn faults_of_store(store: &Path, reads_blocks: bool) -> Vec<Finding> {
     if !lock.exists() {
         faults.push((lock, "it is missing".to_owned()));
     }
-    for number in ["0", "1", "2"] {
+    for number in KEYSPACES {
         let keyspace = store.join("keyspaces").join(number);
         faults.extend(faults_of_keyspace(&keyspace, reads_blocks));
     }
@@ -153,8 +140,15 @@ fn faults_of_store(store: &Path, reads_blocks: bool) -> Vec<Finding> {
 
 fn faults_of_keyspace(keyspace: &Path, reads_blocks: bool) -> Vec<Finding> {
     let listed = match listed_tables(keyspace) {
-        Ok(listed) => listed,
-        Err(fault) => return vec![fault],
+        Ok(Ok(listed)) => listed,
+        Ok(Err(fault)) => return vec![fault],
+        Err(StoreError::Io { path, .. }) if path.ends_with("current") => {
+            return vec![(path, "it is cut or unreadable".to_owned())];
+        }
+        Err(StoreError::Io { path, .. }) => {
+            return vec![(path, "it is missing or unreadable".to_owned())];
+        }
+        Err(error) => return vec![(keyspace.to_owned(), error.to_string())],
     };
     let tables = keyspace.join("tables");
     let mut faults = Vec::new();
@@ -171,30 +165,41 @@ fn faults_of_keyspace(keyspace: &Path, reads_blocks: bool) -> Vec<Finding> {
 }
 
 /// Returns the ids of the tables that a keyspace lists, or the fault of its pointer or its list.
-fn listed_tables(keyspace: &Path) -> Result<Vec<u64>, Finding> {
+///
+/// # Errors
+/// When one of the two is there and cannot be read.
+fn listed_tables(keyspace: &Path) -> Result<Result<Vec<u64>, Finding>, StoreError> {
     let current = keyspace.join("current");
-    let pointer = std::fs::read(&current).unwrap_or_default();
-    let Some((number, checksum)) = parse_pointer(&pointer) else {
-        return Err((current, "it is cut or unreadable".to_owned()));
+    let Some((number, checksum)) = read(&current)?.as_deref().and_then(parse_pointer) else {
+        return Ok(Err((current, "it is cut or unreadable".to_owned())));
     };
     let manifest = keyspace.join(format!("v{number}"));
-    let Ok(content) = std::fs::read(&manifest) else {
+    let Some(content) = read(&manifest)? else {
         // Either the pointer is wrong or the file that it names is missing.
         if has_file_with(keyspace, number, checksum) {
             let fault = format!("it names version {number}, which never was");
-            return Err((current, fault));
+            return Ok(Err((current, fault)));
         }
-        return Err((manifest, "it is missing or unreadable".to_owned()));
+        return Ok(Err((manifest, "it is missing or unreadable".to_owned())));
     };
     if (number, checksum) == (0, 0) {
-        return Err((current, "it is empty".to_owned()));
+        return Ok(Err((current, "it is empty".to_owned())));
     }
     if xxh3_128(&content) != checksum {
         // Either of the two may be damaged.
         let fault = format!("it does not have the checksum of {}", current.display());
-        return Err((manifest, fault));
+        return Ok(Err((manifest, fault)));
     }
-    Ok(parse_tables(&content).unwrap_or_default())
+    Ok(Ok(parse_tables(&content).unwrap_or_default()))
+}
+
+/// Reads a file; `None` if there is none.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io("read", path)(error)),
+    }
 }
 
 /// Returns the bytes of a pointer to a version whose file has this checksum.

@@ -37,6 +37,8 @@ pub(super) const STORE_DIRECTORY: &str = "store";
 pub(super) const HIGH_WATER_FILE: &str = "high-water";
 pub(super) const DAMAGE_DIRECTORY: &str = "damage";
 const CHECKPOINTS_DIRECTORY: &str = "checkpoints";
+/// The keyspaces of fjall: the list of keyspaces, rows, index entries.
+pub(super) const KEYSPACES: [&str; 3] = ["0", "1", "2"];
 /// The directory with links to an older list of tables.
 const OLDER_LIST_DIRECTORY: &str = "older-list";
 const KEPT_JOURNALS_DIRECTORY: &str = "kept-journals";

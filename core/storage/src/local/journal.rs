@@ -92,7 +92,8 @@ impl GroupRecord {
     }
 }
 
-fn u64_at(bytes: &[u8], start: usize) -> Option<u64> {
+/// Returns the little-endian number at a place.
+pub(super) fn u64_at(bytes: &[u8], start: usize) -> Option<u64> {
     let field = bytes.get(start..start + 8)?;
     Some(u64::from_le_bytes(field.try_into().ok()?))
 }

@@ -23,13 +23,13 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::database::group_number;
 use super::diagnosis::{Finding, fault_of_list, parse_pointer, parse_tables, pointer};
-use super::directory::{Directory, RESTORE_ADVICE, ignore_missing, owner_only, sync_directory};
+use super::directory::{
+    Directory, KEYSPACES, RESTORE_ADVICE, ignore_missing, owner_only, sync_directory,
+};
 use super::high_water::Mark;
 use super::journal::{GROUP_KEY, JournalContents, accept_unwritable, rewrite_bytes};
 use crate::error::StoreError;
 
-/// The keyspaces: the list of keyspaces, rows, index entries.
-const KEYSPACES: [&str; 3] = ["0", "1", "2"];
 const OF_KEYSPACES: &str = "0";
 
 /// Compares the lists of tables with the tables, takes the list before for one that cannot be used,
