@@ -2,21 +2,20 @@
 //!
 //! Leaves out: the random numbers of the engine, which come from its own `SeededWorld`.
 
-use orrery_model::world::{SPLIT_MIX_STEP, split_mix};
+use orrery_model::world::SeededNumbers;
 
 /// A sequence of random numbers.
-pub(crate) struct Random(u64);
+pub(crate) struct Random(SeededNumbers);
 
 impl Random {
     /// Creates the sequence of a seed.
     pub(crate) fn new(seed: u64) -> Random {
-        Random(split_mix(seed))
+        Random(SeededNumbers::new(seed))
     }
 
     /// Returns a number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(SPLIT_MIX_STEP);
-        split_mix(self.0) % end
+        self.0.below(end)
     }
 
     /// Returns an index of a list of `len` elements.

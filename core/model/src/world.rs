@@ -149,6 +149,22 @@ pub fn split_mix(counter: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// A sequence of random numbers that follow from a seed, for tests and simulations.
+pub struct SeededNumbers(u64);
+
+impl SeededNumbers {
+    /// Creates the sequence of a seed.
+    pub fn new(seed: u64) -> SeededNumbers {
+        SeededNumbers(split_mix(seed))
+    }
+
+    /// Returns a number below `end`, which is not 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(SPLIT_MIX_STEP);
+        split_mix(self.0) % end
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

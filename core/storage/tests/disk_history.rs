@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::support::{ALL, PartitionWriter, token};
-use orrery_model::world::{SPLIT_MIX_STEP, split_mix};
+use orrery_model::world::SeededNumbers;
 use orrery_storage::{
     Commit, CommitOutcome, Direction, LocalOptions, LocalStore, PartitionId, Receipt, Store,
     StoreError,
@@ -45,20 +45,6 @@ struct Change {
     refused_at: Option<Position>,
 }
 
-/// Random numbers that follow from a seed.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(split_mix(seed))
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(SPLIT_MIX_STEP);
-        split_mix(self.0) % end
-    }
-}
-
 /// A store on a simulated disk, with what was done to it.
 pub(crate) struct History {
     directory: tempfile::TempDir,
@@ -85,7 +71,7 @@ impl History {
     /// # Errors
     /// The first fault of the store without a power loss.
     pub(crate) fn run(
-        random: &mut Random,
+        random: &mut SeededNumbers,
         has_failures: bool,
         prepare: impl FnOnce(&Disk),
     ) -> Result<History, String> {
@@ -128,7 +114,7 @@ impl History {
         &mut self,
         store: &LocalStore,
         steps: u64,
-        random: &mut Random,
+        random: &mut SeededNumbers,
     ) -> Result<(), String> {
         let mut writers = BTreeMap::new();
         for _ in 0..steps {
@@ -196,7 +182,7 @@ impl History {
         &mut self,
         writer: &mut PartitionWriter<'_>,
         partition: PartitionId,
-        random: &mut Random,
+        random: &mut SeededNumbers,
     ) -> Receipt {
         let rows = self.rows.entry(partition).or_default();
         let mut commit = Commit::default();

@@ -20,8 +20,9 @@
 
 use std::path::Path;
 
-use crate::disk_history::{History, PARTITIONS, Random, options, rows_of};
+use crate::disk_history::{History, PARTITIONS, options, rows_of};
 use crate::support::{P, PartitionWriter, commit, everything, pairs};
+use orrery_model::world::SeededNumbers;
 use orrery_storage::{CommitOutcome, LocalOptions, LocalStore};
 use orrery_test_disk::{Call, Disk, Failure, Image, Loss, Position, Syncs, new_directory};
 
@@ -67,7 +68,7 @@ fn is_refused(
     history: &History,
     image: &Image,
     at: Position,
-    random: &mut Random,
+    random: &mut SeededNumbers,
 ) -> Result<bool, String> {
     let place = new_directory().unwrap();
     image.write(place.path()).unwrap();
@@ -105,7 +106,7 @@ fn is_noticed(
     history: &History,
     image: &mut Image,
     at: Position,
-    random: &mut Random,
+    random: &mut SeededNumbers,
 ) -> Result<bool, String> {
     let file = image.flip_bit(random.below(u64::MAX));
     let place = new_directory().unwrap();
@@ -122,7 +123,7 @@ fn is_noticed(
 
 /// Runs the history of a seed and tries its images.
 fn try_history(seed: u64, counts: &mut Counts, prepare: impl FnOnce(&Disk)) -> Result<(), String> {
-    let mut random = Random::new(seed);
+    let mut random = SeededNumbers::new(seed);
     let named = |error| format!("history {seed}: {error}");
     // Each third history has failures.
     let history = History::run(&mut random, seed % 3 == 2, prepare).map_err(named)?;

@@ -2,8 +2,8 @@
 
 use crate::Loss;
 use crate::content::{Content, PAGE};
-use crate::random::Random;
 use crate::record::{Number, Operation, ROOT};
+use orrery_model::world::{SeededNumbers, split_mix};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -68,7 +68,7 @@ enum Change {
 
 /// Returns an image of a disk after these operations.
 pub(crate) fn image(operations: &[Operation], loss: Loss, seed: u64) -> Image {
-    let kept = match (loss, Random::new(seed).below(8)) {
+    let kept = match (loss, SeededNumbers::new(seed).below(8)) {
         (Loss::Nothing, _) | (_, 0) => Kept::Everything,
         (_, 1) => Kept::Nothing,
         (Loss::InOrder, _) | (_, 2..5) => Kept::UpTo,
@@ -94,7 +94,7 @@ fn build(operations: &[Operation], kept: Kept, seed: u64) -> Image {
     let of_part = |number| {
         let name = state.first_names.get(&number);
         let name = name.map(|name| name.as_encoded_bytes());
-        Random::of_part(seed, name.unwrap_or_default())
+        SeededNumbers::new(part_seed(seed, name.unwrap_or_default()))
     };
     for (number, mut file) in state.files {
         let unsure = [file.doubtful, file.pending].concat();
@@ -116,9 +116,15 @@ fn build(operations: &[Operation], kept: Kept, seed: u64) -> Image {
     image
 }
 
+/// Returns the seed for a part of an image, which is independent of those of the other parts.
+fn part_seed(seed: u64, name: &[u8]) -> u64 {
+    let mix = |number: u64, byte: &u8| split_mix(number ^ u64::from(*byte));
+    name.iter().fold(split_mix(seed), mix)
+}
+
 /// Makes a part of the changes of a file. Returns true if a later part was kept and an earlier one
 /// not.
-fn keep(file: &mut Content, unsure: &[Change], kept: Kept, random: &mut Random) -> bool {
+fn keep(file: &mut Content, unsure: &[Change], kept: Kept, random: &mut SeededNumbers) -> bool {
     let whole = match kept {
         Kept::Everything => unsure.len(),
         Kept::Nothing => return false,
@@ -139,7 +145,12 @@ fn keep(file: &mut Content, unsure: &[Change], kept: Kept, random: &mut Random) 
 }
 
 /// Makes any parts of the changes of a file. Returns true if one was kept behind a lost one.
-fn keep_parts(file: &mut Content, unsure: &[Change], size: u64, random: &mut Random) -> bool {
+fn keep_parts(
+    file: &mut Content,
+    unsure: &[Change],
+    size: u64,
+    random: &mut SeededNumbers,
+) -> bool {
     let (mut has_lost, mut has_holes) = (false, false);
     for change in unsure {
         let Change::Write { offset, bytes } = change else {
@@ -329,7 +340,7 @@ impl Image {
     /// Inverts a random bit of the content of a random file that has a name. Returns the path of
     /// the file from the directory; `None` if all files are empty.
     pub fn flip_bit(&mut self, seed: u64) -> Option<PathBuf> {
-        let mut random = Random::new(seed);
+        let mut random = SeededNumbers::new(seed);
         let mut files = Vec::new();
         for (path, number) in self.paths(ROOT, Path::new("")) {
             let end = self.files.get(&number).map_or(0, Content::end_of_bytes);

@@ -40,7 +40,6 @@
 mod calls;
 mod content;
 mod image;
-mod random;
 mod record;
 
 pub use image::Image;
