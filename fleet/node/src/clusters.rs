@@ -5,7 +5,7 @@
 //! for the lease, own the partitions that were granted to them, and forward other requests. A node
 //! that loses the lease ends at once, so that its supervisor starts it again as one that waits.
 
-use crate::grants::{GrantCounts, Grantor, GrantorOptions};
+use crate::grants::{GrantCounts, Grantor, GrantorOptions, Recaller, on_threads};
 use crate::manage::{ManageAnswer, ManageRequest};
 use crate::role::Seat;
 use crate::{
@@ -184,6 +184,7 @@ impl Clusters {
                  cluster file"
             ))
         }));
+        let recaller = Recaller::start(lease.key().clone(), lease.term(), context.world.clone());
         let grantor = Grantor::new(GrantorOptions {
             term: lease.term(),
             key: lease.key().clone(),
@@ -192,6 +193,8 @@ impl Clusters {
             log: context.log.clone(),
             placed: placed.clone(),
             members: seat.members.clone(),
+            recalls: Box::new(recaller),
+            beside: on_threads(),
             least_load,
         });
         Ok(Some(Clusters {

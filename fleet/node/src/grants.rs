@@ -5,10 +5,12 @@
 //! partition from one process to the other.
 //!
 //! - `rules.rs`: the rules; `assignment.rs`: the choice of the owner of a partition by loads;
-//! - `messages.rs`: the messages between leaseholder and owners, and their signatures;
+//! - `messages.rs`: the messages between leaseholder and owners; `wire.rs`: their way to the other
+//!   node, and their signatures;
 //! - `grantor.rs`: the side of the leaseholder; `recaller.rs`: its thread that takes partitions
 //!   back;
-//! - `owner.rs`: the side of an owner; `routed_store.rs`: the way to the rows of its partitions.
+//! - `partition_owner.rs`: the side of an owner, without the network; `routed_store.rs`: the way to
+//!   the rows of its partitions; `owner.rs`: the node around an owner.
 //!
 //! `forward/to_owner.rs` is the way of a request to the owner of its partition.
 //!
@@ -32,13 +34,19 @@ mod counts;
 mod grantor;
 mod messages;
 mod owner;
+mod partition_owner;
 mod recaller;
 mod routed_store;
 pub(crate) mod rules;
+mod wire;
 
 pub use counts::GrantCounts;
-pub use grantor::Grantor;
-pub(crate) use grantor::GrantorOptions;
-pub(crate) use messages::{POLL_PATH, RECALL_PATH};
+pub(crate) use grantor::on_threads;
+pub use grantor::{Grantor, GrantorOptions, RunBeside};
+pub use messages::{Poll, PollAnswer, RecallText, Returned};
 pub(crate) use owner::Tried;
 pub use owner::{OwnerNode, open_owner};
+pub use partition_owner::{PartitionOwner, PartitionOwnerOptions};
+pub(crate) use recaller::Recaller;
+pub use recaller::{Ended, SendRecalls};
+pub(crate) use wire::{POLL_PATH, RECALL_PATH};

@@ -35,6 +35,8 @@ mod node_lease;
 mod row;
 mod validity;
 
+pub use claim::{Attempt, Claim};
+pub use holding::{Holding, Renewal};
 pub use key::NodesKey;
 pub use leased_store::LeasedStore;
 pub use node_lease::{NodeLease, Progress, Report, Terms, leaseholder};

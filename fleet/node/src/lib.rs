@@ -43,15 +43,19 @@ pub use clusters::{
 pub use forward::Forwarder;
 pub use grants::assignment::{Assignment, PartitionLoad, next_assignment};
 pub use grants::rules::{Answer, Changes, Given, Owned, Owner, Recall};
-pub use grants::{GrantCounts, Grantor, OwnerNode, open_owner};
+pub use grants::{
+    Ended, GrantCounts, Grantor, GrantorOptions, OwnerNode, PartitionOwner, PartitionOwnerOptions,
+    Poll, PollAnswer, RecallText, Returned, RunBeside, SendRecalls, open_owner,
+};
 pub use host::{DatabaseOptions, Host, NodeContext, NodeError};
 pub use lease::{
-    LEASE_PARTITION, LeasedStore, Leaseholder, Moment, Node, NodeLease, NodesKey, Progress, Report,
-    Terms, Validity, leaseholder,
+    Attempt, Claim, Holding, LEASE_PARTITION, LeasedStore, Leaseholder, Moment, Node, NodeLease,
+    NodesKey, Progress, Renewal, Report, Terms, Validity, leaseholder,
 };
 pub use manage::{ManageAnswer, ManageHandler, ManageRequest, Managed, Manager};
 pub use port::{NodePort, NodePortOptions};
 pub use role::Seat;
+pub use roster::members::Members;
 pub use roster::regions::{Location, Locations, locations};
 pub use roster::{Hearing, LiveNode, NodeFacts, Roster, ToldNodes, facts_from_text, facts_to_text};
 pub use standby::local_read::{Freshness, freshness, is_final, is_query};

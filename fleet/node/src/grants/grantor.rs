@@ -10,10 +10,10 @@
 
 use super::counts::{Counters, GrantCounts};
 use super::messages::{
-    GivenBack, HeadText, Poll, PollAnswer, Report, StandingText, TermsText, answer_with,
-    read_message, reports,
+    GivenBack, HeadText, Poll, PollAnswer, Report, StandingText, TermsText, reports,
 };
-use super::recaller::{Ended, Recaller};
+use super::recaller::{Ended, SendRecalls};
+use super::wire::{answer_with, read_message};
 use crate::forward::not_leaseholder;
 use crate::roster::members::Members;
 use crate::{Given, NodesKey, Owner, PartitionLoad, Recall, Validity, next_assignment};
@@ -77,7 +77,8 @@ pub struct Grantor {
     members: Arc<Members>,
     /// Set once the engine is open. The engine has a reference to this value.
     engine: OnceLock<Weak<Engine>>,
-    recaller: Recaller,
+    recalls: Box<dyn SendRecalls>,
+    beside: RunBeside,
     given: RwLock<Given<Terms>>,
     state: Mutex<State>,
     /// Told when a partition is busy no longer.
@@ -130,21 +131,47 @@ struct Node {
     polled_ms: u64,
 }
 
-/// The settings of a grantor.
-pub(crate) struct GrantorOptions {
-    pub(crate) term: u64,
-    pub(crate) key: NodesKey,
-    pub(crate) validity: Arc<Validity>,
-    pub(crate) world: Arc<dyn World>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) placed: Arc<PlacedStore>,
-    pub(crate) members: Arc<Members>,
-    pub(crate) least_load: Option<u64>,
+/// Carries out a piece of work with a name beside the caller. Returns false if that is not possible
+/// now.
+pub type RunBeside = Box<dyn Fn(&str, Box<dyn FnOnce() + Send>) -> bool + Send + Sync>;
+
+/// Returns the way of work to threads of its own.
+pub(crate) fn on_threads() -> RunBeside {
+    Box::new(|name, work| {
+        let started = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work);
+        started.is_ok()
+    })
+}
+
+/// The parts of a [`Grantor`].
+pub struct GrantorOptions {
+    /// The term of the leaseholder.
+    pub term: u64,
+    /// The key of all nodes.
+    pub key: NodesKey,
+    /// The validity of the lease of the account.
+    pub validity: Arc<Validity>,
+    /// Clock and random numbers.
+    pub world: Arc<dyn World>,
+    /// The log of the node.
+    pub log: Arc<Log>,
+    /// The store of all clusters.
+    pub placed: Arc<PlacedStore>,
+    /// The nodes of the fleet.
+    pub members: Arc<Members>,
+    /// The way of recalls.
+    pub recalls: Box<dyn SendRecalls>,
+    /// The way of work that a poll does not wait for.
+    pub beside: RunBeside,
+    /// Request units a second from which on a partition is given; `None` gives none.
+    pub least_load: Option<u64>,
 }
 
 impl Grantor {
     /// Creates the grants of a process that holds the lease. All partitions are its own.
-    pub(crate) fn new(options: GrantorOptions) -> Arc<Grantor> {
+    pub fn new(options: GrantorOptions) -> Arc<Grantor> {
         let GrantorOptions {
             term,
             key,
@@ -153,10 +180,11 @@ impl Grantor {
             log,
             placed,
             members,
+            recalls,
+            beside,
             least_load,
         } = options;
         let grantor = Arc::new(Grantor {
-            recaller: Recaller::start(key.clone(), term, world.clone()),
             term,
             key,
             validity,
@@ -166,6 +194,8 @@ impl Grantor {
             placed: placed.clone(),
             members,
             engine: OnceLock::new(),
+            recalls,
+            beside,
             given: RwLock::default(),
             state: Mutex::default(),
             unbusied: Condvar::new(),
@@ -188,7 +218,7 @@ impl Grantor {
     }
 
     /// Takes all partitions back, and gives none any more.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         lock(&self.state).is_stopped = true;
         // An owner that does not answer is waited for until its grants have expired. If a cluster
         // does not answer, the next leaseholder fences what may be on its way.
@@ -208,7 +238,7 @@ impl Grantor {
 
     /// Returns true if a partition was given to another node so recently that the node may not have
     /// taken it over yet.
-    pub(crate) fn is_just_given(&self, partition: u64) -> bool {
+    pub fn is_just_given(&self, partition: u64) -> bool {
         let given_ms = lock(&self.state).given_ms.get(&partition).copied();
         given_ms.is_some_and(|given_ms| self.world.monotonic_ms() < given_ms + TAKE_OVER_MS)
     }
@@ -226,7 +256,7 @@ impl Grantor {
 
     /// Returns the address of the owner of a partition, if it is another node whose time is not
     /// over.
-    pub(crate) fn live_owner(&self, partition: u64) -> Option<String> {
+    pub fn live_owner(&self, partition: u64) -> Option<String> {
         let owner = self.owner_address(partition);
         owner.filter(|_| !self.is_expired(partition))
     }
@@ -275,7 +305,7 @@ impl Grantor {
     }
 
     /// Returns the numbers of grants so far.
-    pub(crate) fn counts(&self) -> GrantCounts {
+    pub fn counts(&self) -> GrantCounts {
         self.counters.counts()
     }
 
@@ -302,8 +332,9 @@ impl Grantor {
     }
 
     /// Carries a poll out. No cluster is waited for, except for the commits of a partition that is
-    /// given to the process.
-    fn poll(self: &Arc<Self>, poll: Poll) -> Option<PollAnswer> {
+    /// given to the process. Returns `None` for a poll that a later one has overtaken, and when the
+    /// engine is being closed.
+    pub fn poll(self: &Arc<Self>, poll: Poll) -> Option<PollAnswer> {
         let engine = self.engine()?;
         let now_ms = self.world.monotonic_ms();
         let is_new_report = self.note_numbers(&poll)?;
@@ -562,8 +593,7 @@ impl Grantor {
         self.in_background("orrery-end-grants", |grantor| &grantor.is_ending, end);
     }
 
-    /// Runs a piece of work on a thread of its own, unless such a piece runs already, as a mark
-    /// tells.
+    /// Runs a piece of work beside the caller, unless such a piece runs already, as a mark tells.
     fn in_background(
         self: &Arc<Self>,
         name: &str,
@@ -578,8 +608,7 @@ impl Grantor {
             work(&grantor);
             mark(&grantor).store(false, Ordering::Release);
         };
-        let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-        if started.is_err() {
+        if !(self.beside)(name, Box::new(run)) {
             mark(self).store(false, Ordering::Release);
         }
     }
@@ -702,7 +731,7 @@ impl Grantor {
                 return Err(not_taken_back());
             };
             let mut is_fenced = true;
-            let all_sent = self.recaller.recall(recalls, |recall, ended| {
+            let all_sent = self.recalls.recall(recalls, &mut |recall, ended| {
                 is_fenced &= self.end_recall(&engine, &recall, ended);
             });
             if !is_fenced {

@@ -1,51 +1,27 @@
-//! The messages between the leaseholder and the owners of partitions, as JSON in bodies of `POST`.
+//! The messages between the leaseholder and the owners of partitions.
 //!
-//! The nodes' key signs each body with a word for its kind, and each answer with the signature of
-//! the message that it answers. The size of a message is signed too, so that no body of a third
-//! party is read. A message that is sent a second time by a third party changes
-//! nothing within the term of a leaseholder: the polls of a process have ascending numbers, grants
-//! have ids that are used once, and recalls name them. An old poll of a process that has ended can
-//! make a later leaseholder give partitions to that process; they come back when their time is
-//! over.
+//! A message that is sent a second time changes nothing within the term of a leaseholder: the polls
+//! of a process have ascending numbers, grants have ids that are used once, and recalls name them.
+//! An old poll of a process that has ended can make a later leaseholder give partitions to that
+//! process; they come back when their time is over.
 //!
 //! Counts are told in reports with numbers. A report that may not have arrived is sent again with
 //! its number, so no count is added twice.
+//!
+//! Left out: the way of a message to the other node (`wire.rs`).
 
 use super::routed_store::KnownHeadAt;
-use crate::NodesKey;
-use crate::forward::NodesClient;
-use crate::signed::{self, empty, signature_of, verify};
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use crate::Recall;
 use orrery_engine::{GrantedPartition, MeterReport, Standing};
-use orrery_gateway::RequestBody;
 use orrery_storage::{Head, KnownHead, PartitionId, Token};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
-use tokio::time::timeout;
-
-/// The path at the leaseholder's client port.
-pub(crate) const POLL_PATH: &str = "/_nodes/grants";
-/// The path at an owner's client port.
-pub(crate) const RECALL_PATH: &str = "/_nodes/recall";
-
-/// The most bytes of a message: some kilobytes for each partition that changes its owner, and some
-/// bytes for each partition that has one.
-const MESSAGE_BYTES: usize = 32 << 20;
-/// The header of a message with its size in bytes and the signature of the size, with a space
-/// between.
-const SIZE: HeaderName = HeaderName::from_static("x-orrery-size");
-/// The time for the body of a message.
-const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A partition with the id of a grant.
 pub(super) type Granted = (u64, u64);
 
 /// The question of a node for the partitions that it owns.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Poll {
+pub struct Poll {
     /// The random number of the process.
     pub(super) process: u64,
     /// Higher than in each poll of the process before.
@@ -74,7 +50,7 @@ pub(super) struct Poll {
 
 /// The answer to a [`Poll`].
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct PollAnswer {
+pub struct PollAnswer {
     /// The term of the leaseholder.
     pub(super) term: u64,
     pub(super) round: u64,
@@ -96,7 +72,7 @@ pub(super) struct PollAnswer {
 
 /// The demand of the leaseholder to give partitions back.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct RecallText {
+pub struct RecallText {
     /// The term of the leaseholder.
     pub(super) term: u64,
     pub(super) process: u64,
@@ -106,7 +82,7 @@ pub(super) struct RecallText {
 
 /// The answer to a [`RecallText`].
 #[derive(Debug, Default, Deserialize, Serialize)]
-pub(super) struct Returned {
+pub struct Returned {
     pub(super) given_back: Vec<GivenBack>,
     pub(super) reports: Vec<Counted>,
 }
@@ -221,6 +197,18 @@ impl HeadText {
     }
 }
 
+impl RecallText {
+    /// Returns the message with a recall of the leaseholder of a term.
+    pub fn of(term: u64, recall: &Recall) -> RecallText {
+        RecallText {
+            term,
+            process: recall.owner.process,
+            round: recall.round,
+            partitions: recall.partitions.clone(),
+        }
+    }
+}
+
 impl TermsText {
     /// Returns the text of a partition, which lives in a cluster under a number.
     pub(super) fn of(
@@ -305,89 +293,6 @@ pub(super) fn reports(counted: &[Counted]) -> Vec<(PartitionId, MeterReport)> {
     counted.iter().map(report).collect()
 }
 
-/// The signed request with a message of a kind for the node with an address. Returns the request
-/// and its signature; `None` if the address cannot be used.
-fn request_with(
-    key: &NodesKey,
-    (kind, address, path): (&str, &str, &str),
-    message: &impl Serialize,
-) -> Option<(Request<Full<Bytes>>, String)> {
-    let text = serde_json::to_string(message).ok()?;
-    let size = text.len().to_string();
-    let signed_size = format!("{size} {}", key.sign(&["size", kind, &size]));
-    let (request, signature) = signed::post(key, kind, format!("{address}{path}"), &text);
-    let request = request.header(SIZE, signed_size);
-    let request = request.body(Full::new(Bytes::from(text)));
-    Some((request.ok()?, signature))
-}
-
-/// Reads a signed message of a kind. Returns the message and its signature.
-///
-/// # Errors
-/// The answer to a request that no node has signed.
-pub(super) async fn read_message<M: DeserializeOwned>(
-    key: &NodesKey,
-    kind: &str,
-    headers: &HeaderMap,
-    body: RequestBody,
-) -> Result<(M, String), Response<Bytes>> {
-    let Some(size) = signed_size(key, kind, headers) else {
-        return Err(empty(StatusCode::UNAUTHORIZED));
-    };
-    if size > MESSAGE_BYTES {
-        return Err(empty(StatusCode::PAYLOAD_TOO_LARGE));
-    }
-    let body = timeout(BODY_TIMEOUT, Limited::new(body, size).collect()).await;
-    let Ok(Ok(body)) = body else {
-        return Err(empty(StatusCode::BAD_REQUEST));
-    };
-    let body = body.to_bytes();
-    let signature = signature_of(headers);
-    if !verify(key, &[kind], &body, signature) {
-        return Err(empty(StatusCode::UNAUTHORIZED));
-    }
-    match serde_json::from_slice(&body) {
-        Ok(message) => Ok((message, signature.to_owned())),
-        Err(_) => Err(empty(StatusCode::BAD_REQUEST)),
-    }
-}
-
-/// Returns the size in bytes of a message of a kind; `None` if no node has signed it.
-fn signed_size(key: &NodesKey, kind: &str, headers: &HeaderMap) -> Option<usize> {
-    let (size, signature) = headers.get(SIZE)?.to_str().ok()?.split_once(' ')?;
-    let is_signed = key.verify(&["size", kind, size], signature);
-    is_signed.then(|| size.parse().ok()).flatten()
-}
-
-/// Returns the answer to a message with a signature.
-pub(super) fn answer_with(
-    key: &NodesKey,
-    signature: &str,
-    message: &impl Serialize,
-) -> Response<Bytes> {
-    let Ok(text) = serde_json::to_string(message) else {
-        return empty(StatusCode::INTERNAL_SERVER_ERROR);
-    };
-    signed::answer(key, signature, StatusCode::OK, text)
-}
-
-/// Sends a message of a kind to the node with an address, and reads the answer; `None` if the node
-/// does not answer, refuses, or has not signed the answer.
-pub(super) async fn ask<M: DeserializeOwned>(
-    client: &NodesClient,
-    key: &NodesKey,
-    to: (&str, &str, &str),
-    message: &impl Serialize,
-) -> Option<M> {
-    let (request, signature) = request_with(key, to, message)?;
-    let response = client.request(request).await.ok()?;
-    if response.status() != StatusCode::OK {
-        return None;
-    }
-    let (_, body) = signed::read_answer(key, &signature, response, MESSAGE_BYTES).await?;
-    serde_json::from_slice(&body).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,25 +326,6 @@ mod tests {
         assert_eq!(read.granted(), granted);
         assert_eq!(read.head.map(|head| head.known()), Some(known));
         assert_eq!((read.cluster.as_str(), read.number), ("east", u64::MAX / 2));
-    }
-
-    #[test]
-    fn the_size_of_a_message_counts_if_a_node_has_signed_it() {
-        let key = NodesKey::random().expect("a key");
-        let to = ("poll", "http://127.0.0.1:1", POLL_PATH);
-        let (request, _) = request_with(&key, to, &"text").expect("a request");
-        let headers = request.headers();
-        assert_eq!(signed_size(&key, "poll", headers), Some(6));
-        assert_eq!(signed_size(&key, "recall", headers), None);
-        let mut other = headers.clone();
-        let value = headers[SIZE]
-            .to_str()
-            .expect("a text")
-            .replacen('6', "7", 1);
-        other.insert(SIZE, value.parse().expect("a value"));
-        assert_eq!(signed_size(&key, "poll", &other), None);
-        other.remove(SIZE);
-        assert_eq!(signed_size(&key, "poll", &other), None);
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! The thread of the leaseholder that takes partitions back.
+//! The way of recalls to the owners of partitions: a thread of the leaseholder.
 //!
 //! The engine recalls partitions from any of its threads and waits, so the messages are sent by a
 //! thread with connections of its own: no caller needs a worker of the server for that.
 //!
 //! Promise: each recall ends, with what the owner has given back, or when the grants have expired.
 
-use super::messages::{RECALL_PATH, RecallText, Returned, ask};
+use super::messages::{RecallText, Returned};
+use super::wire::{RECALL_PATH, ask};
 use crate::forward::{NodesClient, nodes_client};
 use crate::{NodesKey, Recall};
 use orrery_model::world::World;
@@ -19,8 +20,15 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// The way of recalls to the owners of partitions.
+pub trait SendRecalls: Send + Sync {
+    /// Takes partitions back from their owners. Waits until each recall has ended, and calls
+    /// `ended` for each. Returns false if a recall could not be carried out.
+    fn recall(&self, recalls: Vec<Recall>, ended: &mut dyn FnMut(Recall, Ended)) -> bool;
+}
+
 /// The end of a recall.
-pub(super) enum Ended {
+pub enum Ended {
     /// The owner has given the partitions back.
     Returned(Returned),
     /// The owner did not answer, and owns the partitions no longer.
@@ -34,7 +42,7 @@ struct Job {
 }
 
 /// The thread. It ends when this value is dropped.
-pub(super) struct Recaller {
+pub(crate) struct Recaller {
     jobs: UnboundedSender<Job>,
 }
 
@@ -48,7 +56,7 @@ struct Sender {
 
 impl Recaller {
     /// Starts the thread of the leaseholder of a term.
-    pub(super) fn start(key: NodesKey, term: u64, world: Arc<dyn World>) -> Recaller {
+    pub(crate) fn start(key: NodesKey, term: u64, world: Arc<dyn World>) -> Recaller {
         let (jobs, receiver) = unbounded_channel();
         let started = std::thread::Builder::new()
             .name("orrery-recall".to_owned())
@@ -57,15 +65,11 @@ impl Recaller {
         drop(started);
         Recaller { jobs }
     }
+}
 
-    /// Takes partitions back from their owners. Waits until each recall has ended, and calls
-    /// `ended` for each. Returns false if a recall could not be carried out, because the thread
-    /// does not run.
-    pub(super) fn recall(
-        &self,
-        recalls: Vec<Recall>,
-        mut ended: impl FnMut(Recall, Ended),
-    ) -> bool {
+impl SendRecalls for Recaller {
+    /// Takes partitions back. Returns false if the thread does not run.
+    fn recall(&self, recalls: Vec<Recall>, ended: &mut dyn FnMut(Recall, Ended)) -> bool {
         let (end, ends) = mpsc::channel();
         let mut are_sent = true;
         for recall in recalls {
@@ -120,12 +124,7 @@ impl Sender {
     }
 
     async fn ask(&self, recall: &Recall) -> Option<Returned> {
-        let message = RecallText {
-            term: self.term,
-            process: recall.owner.process,
-            round: recall.round,
-            partitions: recall.partitions.clone(),
-        };
+        let message = RecallText::of(self.term, recall);
         let to = ("recall", recall.owner.address.as_str(), RECALL_PATH);
         ask(&self.client, &self.key, to, &message).await
     }

@@ -1,18 +1,21 @@
 //! The way to the lease: a node watches the row until the leaseholder is silent for long enough.
 
+use std::sync::Arc;
+
 use orrery_model::world::World;
 use orrery_storage::{CommitOutcome, Head, Lsn, Store, StoreError};
 
 use super::holding::{Holding, commit_of};
 use super::key::NodesKey;
-use super::row::{Leaseholder, Row};
+use super::row::{Leaseholder, Node, Row};
+use super::validity::Moment;
 use super::{LEASE_PARTITION, RETRY_MS};
 
 /// Milliseconds that a released lease is left to the successor that the last leaseholder has named.
 const SUCCESSOR_MS: u64 = 2_000;
 
 /// A node that wants the lease.
-pub(crate) struct Claim {
+pub struct Claim {
     row: Row,
     /// The commit of the row that was seen last.
     seen: Option<Seen>,
@@ -33,14 +36,9 @@ struct Seen {
 }
 
 /// The outcome of an attempt to get the lease.
-pub(crate) enum Attempt {
-    /// This node holds the lease, which is valid from `since_ms` of the monotonic clock.
-    Held {
-        /// The lease.
-        holding: Holding,
-        /// The moment before the claim was sent.
-        since_ms: u64,
-    },
+pub enum Attempt {
+    /// This node holds the lease.
+    Held(Holding),
     /// Another node holds the lease, or has claimed it just now.
     Waiting {
         /// The leaseholder with the milliseconds for which its renewals are good; `None` for a
@@ -54,10 +52,18 @@ pub(crate) enum Attempt {
 }
 
 impl Claim {
-    /// Creates the claim of a process for `row`.
-    pub(crate) fn new(row: Row) -> Claim {
+    /// Creates the claim of a process, which has a random number, of a node. A renewal is good for
+    /// `ttl_ms` milliseconds.
+    pub fn new(node: Node, process: u64, ttl_ms: u64) -> Claim {
         Claim {
-            row,
+            row: Row {
+                node,
+                process,
+                ttl_ms,
+                is_released: false,
+                successor: None,
+                key: None,
+            },
             seen: None,
             highest: None,
         }
@@ -67,11 +73,13 @@ impl Claim {
     ///
     /// # Errors
     /// That of the store.
-    pub(crate) fn attempt(
+    pub fn attempt(
         &mut self,
         store: &dyn Store,
-        world: &dyn World,
+        world: &Arc<dyn World>,
     ) -> Result<Attempt, StoreError> {
+        // The clock that can be set counts from here: the claim is sent later.
+        let wall_ms = world.now_ms();
         let snapshot = store.snapshot(LEASE_PARTITION)?;
         let (head, row) = (snapshot.head(), Row::read(snapshot.as_ref())?);
         drop(snapshot);
@@ -119,13 +127,17 @@ impl Claim {
         if lease.head() != head {
             return Ok(Attempt::free(0));
         }
-        let since_ms = world.monotonic_ms();
-        let (commit, new_head) = commit_of(&self.row, head, world);
+        let since = Moment {
+            monotonic_ms: world.monotonic_ms(),
+            now_ms: wall_ms,
+        };
+        let (commit, new_head) = commit_of(&self.row, head, world.as_ref());
         match store.submit(&lease, commit).wait() {
-            CommitOutcome::Ok => Ok(Attempt::Held {
-                holding: Holding::new(lease, new_head, self.row.clone(), key),
-                since_ms,
-            }),
+            CommitOutcome::Ok => {
+                let row = self.row.clone();
+                let holding = Holding::new((lease, new_head), row, key, world, since);
+                Ok(Attempt::Held(holding))
+            }
             CommitOutcome::Damaged => Ok(Attempt::Refused(refusal(store))),
             // A claim that took place without an answer has a leaseholder that does not know of it.
             // It expires like that of a leaseholder that has died.
@@ -189,7 +201,7 @@ fn loss(highest: Head, head: Head, has_row: bool) -> Option<String> {
 }
 
 /// Returns the reason for which the partition of the lease takes no commits for good.
-pub(crate) fn refusal(store: &dyn Store) -> String {
+pub(super) fn refusal(store: &dyn Store) -> String {
     let reason = store.write_failure();
     reason.unwrap_or_else(|| "the lease takes no commits, since commits of it were lost".to_owned())
 }
@@ -200,10 +212,13 @@ mod tests {
     use crate::Terms;
     use crate::lease::holding::Renewal;
     use crate::lease::row::Node;
-    use crate::lease::validity::{Moment, Validity};
+    use orrery_model::sync::lock;
     use orrery_model::world::SeededWorld;
-    use orrery_storage::MemoryStore;
-    use std::sync::Arc;
+    use orrery_storage::{
+        Capabilities, Commit, Lease, MemoryStore, PartitionId, Receipt, Snapshot,
+    };
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     const TTL_MS: u64 = 3_000;
     /// The time after which a claimer looks again.
@@ -211,70 +226,104 @@ mod tests {
 
     /// A node with a clock of its own.
     struct TestNode {
-        world: Arc<SeededWorld>,
-        validity: Validity,
+        clock: Arc<SeededWorld>,
         claim: Claim,
         holding: Option<Holding>,
     }
 
+    /// A store at which time passes before and behind each commit.
+    struct Slow<'s> {
+        inner: &'s MemoryStore,
+        before: &'s (dyn Fn() + Sync),
+        behind: &'s (dyn Fn() + Sync),
+    }
+
+    impl Store for Slow<'_> {
+        fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
+            self.inner.open(partition)
+        }
+
+        fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
+            (self.before)();
+            let outcome = self.inner.submit(lease, commit).wait();
+            (self.behind)();
+            Receipt::ready(outcome)
+        }
+
+        fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
+            self.inner.snapshot(partition)
+        }
+
+        fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
+            self.inner.destroy(partition)
+        }
+
+        fn sync(&self) -> Result<(), StoreError> {
+            self.inner.sync()
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            self.inner.capabilities()
+        }
+
+        fn approximate_bytes(&self) -> u64 {
+            self.inner.approximate_bytes()
+        }
+    }
+
     impl TestNode {
         fn new(number: u64) -> TestNode {
-            let world = Arc::new(SeededWorld::new(1_000_000, number));
+            let node = Node {
+                name: format!("node-{number}"),
+                address: String::new(),
+            };
             TestNode {
-                validity: Validity::ended(world.clone()),
-                claim: Claim::new(Row {
-                    node: Node {
-                        name: format!("node-{number}"),
-                        address: String::new(),
-                    },
-                    process: number,
-                    ttl_ms: TTL_MS,
-                    is_released: false,
-                    successor: None,
-                    key: None,
-                }),
-                world,
+                clock: Arc::new(SeededWorld::new(1_000_000, number)),
+                claim: Claim::new(node, number, TTL_MS),
                 holding: None,
             }
+        }
+
+        fn is_valid(&self) -> bool {
+            let holding = self.holding.as_ref();
+            holding.is_some_and(|holding| holding.validity().is_valid())
+        }
+
+        fn attempt(&mut self, store: &dyn Store) -> Attempt {
+            let world: Arc<dyn World> = self.clock.clone();
+            self.claim.attempt(store, &world).expect("a row")
         }
 
         /// Looks at the row of another leaseholder. Returns the milliseconds until its lease is
         /// free.
         fn left_ms(&mut self, store: &MemoryStore) -> u64 {
-            let attempt = self.claim.attempt(store, self.world.as_ref());
-            match attempt.expect("a row") {
+            match self.attempt(store) {
                 Attempt::Waiting { left_ms, .. } => left_ms,
-                Attempt::Held { .. } => panic!("the lease was free"),
+                Attempt::Held(_) => panic!("the lease was free"),
                 Attempt::Refused(reason) => panic!("{reason}"),
             }
         }
 
-        /// Renews the lease or attempts to get it, and calls `meanwhile` while the store works.
-        fn step(&mut self, store: &MemoryStore, meanwhile: impl FnOnce()) {
-            let before = Moment::now(self.world.as_ref());
+        /// Renews the lease or attempts to get it.
+        fn step(&mut self, store: &dyn Store) {
             match &mut self.holding {
                 None => {
-                    let attempt = self.claim.attempt(store, self.world.as_ref());
-                    meanwhile();
-                    if let Ok(Attempt::Held { holding, since_ms }) = attempt {
-                        assert!(since_ms >= before.monotonic_ms);
+                    if let Attempt::Held(holding) = self.attempt(store) {
                         self.holding = Some(holding);
-                        self.validity.extend(before, TTL_MS);
                     }
                 }
                 Some(holding) => {
-                    let renewal = holding.renew(store, self.world.as_ref());
-                    meanwhile();
-                    match renewal {
-                        Renewal::Renewed => self.validity.extend(before, TTL_MS),
-                        Renewal::Failed(_) => {}
-                        Renewal::Lost(_) => {
-                            self.validity.end();
-                            self.holding = None;
-                        }
+                    if let Renewal::Lost(_) = holding.renew(store) {
+                        self.holding = None;
                     }
                 }
             }
+        }
+
+        /// Gives the lease back.
+        fn release(&mut self, store: &MemoryStore, successor: Option<&str>) {
+            let mut holding = self.holding.take().expect("it holds the lease");
+            assert!(holding.release(store, successor.map(str::to_owned)));
         }
     }
 
@@ -282,31 +331,31 @@ mod tests {
     fn a_silent_leaseholder_is_replaced_after_the_ttl_and_a_fifth() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
-        first.step(&store, || ());
-        assert!(first.validity.is_valid());
+        first.step(&store);
+        assert!(first.is_valid());
         for _ in 0..=(TTL_MS + TTL_MS / 5) / LOOK_MS {
-            second.step(&store, || ());
+            second.step(&store);
             assert!(second.holding.is_none());
-            second.world.advance_ms(LOOK_MS);
+            second.clock.advance_ms(LOOK_MS);
         }
-        second.step(&store, || ());
-        assert!(second.validity.is_valid());
-        first.step(&store, || ());
-        assert!(!first.validity.is_valid() && first.holding.is_none());
+        second.step(&store);
+        assert!(second.is_valid());
+        first.step(&store);
+        assert!(!first.is_valid() && first.holding.is_none());
     }
 
     #[test]
     fn a_leaseholder_that_renews_keeps_the_lease_although_a_claimer_opens_the_partition() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
-        first.step(&store, || ());
+        first.step(&store);
         for _ in 0..10 {
-            second.step(&store, || ());
+            second.step(&store);
             store.open(LEASE_PARTITION).expect("it opens");
-            first.world.advance_ms(TTL_MS / 3);
-            second.world.advance_ms(TTL_MS / 3);
-            first.step(&store, || ());
-            assert!(first.validity.is_valid() && second.holding.is_none());
+            first.clock.advance_ms(TTL_MS / 3);
+            second.clock.advance_ms(TTL_MS / 3);
+            first.step(&store);
+            assert!(first.is_valid() && second.holding.is_none());
         }
     }
 
@@ -314,46 +363,46 @@ mod tests {
     fn a_claimer_knows_when_the_lease_of_a_silent_leaseholder_is_free() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
-        first.step(&store, || ());
+        first.step(&store);
         for _ in 0..10 {
             assert!(second.left_ms(&store) > LOOK_MS);
-            second.world.advance_ms(LOOK_MS);
+            second.clock.advance_ms(LOOK_MS);
         }
         let left_ms = second.left_ms(&store);
         assert_eq!(left_ms, TTL_MS + TTL_MS / 5 + 1 - 10 * LOOK_MS);
         for _ in 0..left_ms / LOOK_MS {
-            second.world.advance_ms(LOOK_MS);
+            second.clock.advance_ms(LOOK_MS);
             assert!(second.left_ms(&store) > 0);
         }
         let left_ms = second.left_ms(&store);
-        second.world.advance_ms(left_ms);
-        second.step(&store, || ());
-        assert!(second.validity.is_valid());
+        second.clock.advance_ms(left_ms);
+        second.step(&store);
+        assert!(second.is_valid());
     }
 
     #[test]
     fn a_leaseholder_gets_time_to_renew_after_a_cluster_was_away() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
-        first.step(&store, || ());
-        second.step(&store, || ());
+        first.step(&store);
+        second.step(&store);
         for _ in 0..3 {
             // No node reads or writes the row meanwhile.
-            first.world.advance_ms(10 * TTL_MS);
-            second.world.advance_ms(10 * TTL_MS);
+            first.clock.advance_ms(10 * TTL_MS);
+            second.clock.advance_ms(10 * TTL_MS);
             assert_eq!(second.left_ms(&store), (TTL_MS + TTL_MS / 5) / 3 + 1);
-            assert!(!first.validity.is_valid());
-            first.step(&store, || ());
-            assert!(first.validity.is_valid());
-            second.step(&store, || ());
+            assert!(!first.is_valid());
+            first.step(&store);
+            assert!(first.is_valid());
+            second.step(&store);
         }
         // It gets the time once, and may have died.
         for passed_ms in [10 * TTL_MS, (TTL_MS + TTL_MS / 5) / 3 + 1] {
             assert!(second.holding.is_none());
-            second.world.advance_ms(passed_ms);
-            second.step(&store, || ());
+            second.clock.advance_ms(passed_ms);
+            second.step(&store);
         }
-        assert!(second.validity.is_valid());
+        assert!(second.is_valid());
     }
 
     /// Each commit becomes visible at the end of its time, and a claimer looks all the time.
@@ -363,31 +412,39 @@ mod tests {
             let random = SeededWorld::new(0, longest_ms);
             let store = MemoryStore::new();
             let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
-            let clock = first.world.clone();
-            first.step(&store, || ());
-            let mut pass = |time_ms: u64| {
+            let clock = first.clock.clone();
+            first.step(&store);
+            let pass = Mutex::new(|time_ms: u64| {
                 for passed_ms in 0..time_ms {
                     if passed_ms % LOOK_MS == 0 {
-                        second.step(&store, || ());
+                        second.step(&store);
                         assert!(second.holding.is_none(), "commits of {longest_ms} ms");
                     }
                     clock.advance_ms(1);
-                    second.world.advance_ms(1);
+                    second.clock.advance_ms(1);
                 }
-            };
+            });
+            let pass = |time_ms: u64| (lock(&pass))(time_ms);
             let terms = Terms { ttl_ms: TTL_MS };
-            let mut was_valid = true;
+            let was_valid = AtomicBool::new(true);
             pass(terms.pause_ms(0));
             for _ in 0..300 {
                 let took_ms = random.random() % longest_ms;
-                let before = Moment::now(clock.as_ref());
-                pass(took_ms);
-                was_valid &= first.validity.is_valid();
                 let holding = first.holding.as_mut().expect("it holds");
-                assert_eq!(holding.renew(&store, clock.as_ref()), Renewal::Renewed);
-                first.validity.extend(before, TTL_MS);
+                let validity = holding.validity().clone();
+                let wait = || {
+                    pass(took_ms);
+                    was_valid.fetch_and(validity.is_valid(), Ordering::SeqCst);
+                };
+                let slow = Slow {
+                    inner: &store,
+                    before: &wait,
+                    behind: &|| (),
+                };
+                assert_eq!(holding.renew(&slow), Renewal::Renewed);
                 pass(terms.pause_ms(took_ms));
             }
+            let was_valid = was_valid.load(Ordering::SeqCst);
             assert_eq!(was_valid, stays_valid, "commits of {longest_ms} ms");
         }
     }
@@ -396,7 +453,7 @@ mod tests {
     fn a_released_lease_is_claimed_at_once() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
-        first.step(&store, || ());
+        first.step(&store);
         assert_eq!(
             crate::lease::leaseholder(&store)
                 .expect("a row")
@@ -404,11 +461,10 @@ mod tests {
                 .name,
             "node-1"
         );
-        let mut holding = first.holding.take().expect("the first holds");
-        holding.release(&store, first.world.as_ref(), None);
+        first.release(&store, None);
         assert_eq!(crate::lease::leaseholder(&store).expect("a row"), None);
-        second.step(&store, || ());
-        assert!(second.validity.is_valid());
+        second.step(&store);
+        assert!(second.is_valid());
     }
 
     #[test]
@@ -416,37 +472,28 @@ mod tests {
         let store = MemoryStore::new();
         let mut nodes: Vec<TestNode> = (1..=3).map(TestNode::new).collect();
         for successor in [1, 2] {
-            nodes[0].step(&store, || ());
-            let mut holding = nodes[0].holding.take().expect("the first holds");
-            nodes[0].validity.end();
+            nodes[0].step(&store);
             let name = nodes[successor].claim.row.node.name.clone();
-            let world = nodes[0].world.clone();
-            holding.release(&store, world.as_ref(), Some(name));
+            nodes[0].release(&store, Some(&name));
 
             // The others wait, and the successor does not.
             let other = 3 - successor;
-            nodes[other].step(&store, || ());
-            nodes[0].step(&store, || ());
+            nodes[other].step(&store);
+            nodes[0].step(&store);
             assert!(nodes[other].holding.is_none() && nodes[0].holding.is_none());
-            nodes[successor].step(&store, || ());
-            let mut holding = nodes[successor]
-                .holding
-                .take()
-                .expect("the successor holds");
-            nodes[successor].validity.end();
-            holding.release(&store, world.as_ref(), None);
+            nodes[successor].step(&store);
+            nodes[successor].release(&store, None);
         }
 
         // A successor that does not come loses its right.
-        nodes[0].step(&store, || ());
-        let mut holding = nodes[0].holding.take().expect("the first holds");
-        holding.release(&store, nodes[0].world.as_ref(), Some("gone".to_owned()));
+        nodes[0].step(&store);
+        nodes[0].release(&store, Some("gone"));
         for _ in 0..=SUCCESSOR_MS / LOOK_MS {
-            nodes[1].step(&store, || ());
+            nodes[1].step(&store);
             assert!(nodes[1].holding.is_none());
-            nodes[1].world.advance_ms(LOOK_MS);
+            nodes[1].clock.advance_ms(LOOK_MS);
         }
-        nodes[1].step(&store, || ());
+        nodes[1].step(&store);
         assert!(nodes[1].holding.is_some());
     }
 
@@ -454,11 +501,9 @@ mod tests {
     fn the_key_of_the_first_leaseholder_is_the_key_of_all() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
-        first.step(&store, || ());
-        let mut holding = first.holding.take().expect("the first holds");
-        let key = holding.key().clone();
-        let told = second.claim.attempt(&store, second.world.as_ref());
-        match told.expect("a row") {
+        first.step(&store);
+        let key = first.holding.as_ref().expect("it holds").key().clone();
+        match second.attempt(&store) {
             Attempt::Waiting {
                 leaseholder: Some((leaseholder, ttl_ms)),
                 ..
@@ -468,8 +513,8 @@ mod tests {
             }
             _ => panic!("the first node holds the lease"),
         }
-        holding.release(&store, first.world.as_ref(), None);
-        second.step(&store, || ());
+        first.release(&store, None);
+        second.step(&store);
         assert_eq!(second.holding.expect("the second holds").key(), &key);
     }
 
@@ -477,11 +522,10 @@ mod tests {
     fn a_lease_whose_row_has_gone_is_not_claimed() {
         let store = MemoryStore::new();
         let (mut first, mut second) = (TestNode::new(1), TestNode::new(2));
-        first.step(&store, || ());
-        second.step(&store, || ());
-        let world = second.world.clone();
-        match second.claim.attempt(&MemoryStore::new(), world.as_ref()) {
-            Ok(Attempt::Refused(reason)) => assert!(reason.contains("Restore"), "{reason}"),
+        first.step(&store);
+        second.step(&store);
+        match second.attempt(&MemoryStore::new()) {
+            Attempt::Refused(reason) => assert!(reason.contains("Restore"), "{reason}"),
             _ => panic!("an empty store has no lease for a node that has seen one"),
         }
     }
@@ -491,19 +535,15 @@ mod tests {
         let (store, copy) = (MemoryStore::new(), MemoryStore::new());
         let (mut first, mut other) = (TestNode::new(1), TestNode::new(3));
         let mut waiting = TestNode::new(2);
-        other.step(&copy, || ());
+        other.step(&copy);
         for _ in 0..3 {
-            first.step(&store, || ());
-            waiting.step(&store, || ());
+            first.step(&store);
+            waiting.step(&store);
         }
         // Much later, so that the lease of the copy is free.
-        waiting.world.advance_ms(10 * TTL_MS);
-        let attempt = |waiting: &mut TestNode, store: &MemoryStore| {
-            let world = waiting.world.clone();
-            waiting.claim.attempt(store, world.as_ref()).expect("a row")
-        };
+        waiting.clock.advance_ms(10 * TTL_MS);
         for _ in 0..2 {
-            match attempt(&mut waiting, &copy) {
+            match waiting.attempt(&copy) {
                 Attempt::Refused(reason) => assert!(
                     reason.contains("the lease is at commit 1 and was at commit 3"),
                     "{reason}"
@@ -512,15 +552,12 @@ mod tests {
             }
         }
         // The same number of commits, and another history.
-        other.step(&copy, || ());
-        other.step(&copy, || ());
-        assert!(matches!(attempt(&mut waiting, &copy), Attempt::Refused(_)));
+        other.step(&copy);
+        other.step(&copy);
+        assert!(matches!(waiting.attempt(&copy), Attempt::Refused(_)));
         // The present state is accepted again.
-        assert!(matches!(
-            attempt(&mut waiting, &store),
-            Attempt::Waiting { .. }
-        ));
-        first.step(&store, || ());
+        assert!(matches!(waiting.attempt(&store), Attempt::Waiting { .. }));
+        first.step(&store);
         assert!(waiting.left_ms(&store) > 0);
         // A process that has just started cannot know.
         TestNode::new(4).left_ms(&copy);
@@ -534,7 +571,7 @@ mod tests {
             let random = SeededWorld::new(0, seed);
             let store = MemoryStore::new();
             let mut nodes: Vec<TestNode> = (1..=3).map(TestNode::new).collect();
-            let clocks: Vec<_> = nodes.iter().map(|node| node.world.clone()).collect();
+            let clocks: Vec<_> = nodes.iter().map(|node| node.clock.clone()).collect();
             let speeds: Vec<u64> = clocks.iter().map(|_| 92 + random.random() % 17).collect();
             let pass = |ms: u64| {
                 for (clock, speed) in clocks.iter().zip(&speeds) {
@@ -546,9 +583,14 @@ mod tests {
                 let node = (random.random() % 3) as usize;
                 let delay = random.random() % (TTL_MS * 2);
                 let had_it = nodes[node].holding.is_some();
-                nodes[node].step(&store, || pass(delay));
+                let slow = Slow {
+                    inner: &store,
+                    before: &|| (),
+                    behind: &|| pass(delay),
+                };
+                nodes[node].step(&slow);
                 taken += u64::from(!had_it && nodes[node].holding.is_some());
-                let valid = nodes.iter().filter(|node| node.validity.is_valid()).count();
+                let valid = nodes.iter().filter(|node| node.is_valid()).count();
                 assert!(valid <= 1, "{valid} nodes hold the lease, seed {seed}");
                 held += valid;
             }

@@ -13,7 +13,7 @@ use super::claim::{Attempt, Claim};
 use super::holding::{Holding, Renewal};
 use super::key::NodesKey;
 use super::row::{Leaseholder, Node, Row};
-use super::validity::{Moment, Validity};
+use super::validity::Validity;
 
 /// The times of a lease.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl Terms {
 
     /// Returns the milliseconds from the end of a renewal that took a time to the next one. The
     /// validity counts from before a renewal, so the next one after a slow one begins at once.
-    pub(super) fn pause_ms(self, took_ms: u64) -> u64 {
+    pub fn pause_ms(self, took_ms: u64) -> u64 {
         (self.ttl_ms / 6).saturating_sub(took_ms)
     }
 }
@@ -111,42 +111,26 @@ impl NodeLease {
         report: Report,
         mut wait: impl FnMut(Duration) -> bool,
     ) -> Result<Option<NodeLease>, StoreError> {
-        let mut claim = Claim::new(Row {
-            node,
-            process: world.random(),
-            ttl_ms: terms.ttl_ms,
-            is_released: false,
-            successor: None,
-            key: None,
-        });
+        let mut claim = Claim::new(node, world.random(), terms.ttl_ms);
         let pause = Duration::from_millis((terms.ttl_ms / 60).clamp(1, 100));
         let mut last = None;
         let mut has_failed = false;
         loop {
-            let before = Moment::now(world.as_ref());
             let mut next = pause;
-            match claim.attempt(store.as_ref(), world.as_ref()) {
-                Ok(Attempt::Held { holding, since_ms }) => {
+            match claim.attempt(store.as_ref(), &world) {
+                Ok(Attempt::Held(holding)) => {
                     if has_failed {
                         report(Progress::Answered);
                     }
-                    let validity = Arc::new(Validity::ended(world.clone()));
-                    // The wall clock counts from before the attempt, which is earlier still.
-                    let since = Moment {
-                        monotonic_ms: since_ms,
-                        ..before
-                    };
-                    validity.extend(since, terms.ttl_ms);
                     let renewer = Renewer {
                         store,
                         world,
                         terms,
                         report,
-                        validity: validity.clone(),
                         stop: Arc::default(),
                         successor: Arc::default(),
                     };
-                    return Ok(Some(renewer.start(holding, validity)));
+                    return Ok(Some(renewer.start(holding)));
                 }
                 Ok(Attempt::Waiting {
                     leaseholder,
@@ -241,16 +225,16 @@ struct Renewer {
     world: Arc<dyn World>,
     terms: Terms,
     report: Report,
-    validity: Arc<Validity>,
     stop: Arc<Stop>,
     /// The name of the node that is to claim the lease after this one.
     successor: Arc<Mutex<Option<String>>>,
 }
 
 impl Renewer {
-    fn start(self, holding: Holding, validity: Arc<Validity>) -> NodeLease {
+    fn start(self, holding: Holding) -> NodeLease {
         let stop = self.stop.clone();
         let (key, term) = (holding.key().clone(), holding.lsn());
+        let validity = holding.validity().clone();
         let successor = self.successor.clone();
         let renewer = std::thread::Builder::new()
             .name("orrery-node-lease".to_owned())
@@ -272,20 +256,16 @@ impl Renewer {
         let mut pause = Duration::from_millis(self.terms.pause_ms(0));
         let mut has_failed = false;
         while !self.stop.wait(pause) {
-            let before = Moment::now(self.world.as_ref());
-            pause = match holding.renew(self.store.as_ref(), self.world.as_ref()) {
+            let before_ms = self.world.monotonic_ms();
+            pause = match holding.renew(self.store.as_ref()) {
                 Renewal::Renewed => {
-                    self.validity.extend(before, self.terms.ttl_ms);
                     if std::mem::take(&mut has_failed) {
                         (self.report)(Progress::Answered);
                     }
-                    let took_ms = self.world.monotonic_ms() - before.monotonic_ms;
+                    let took_ms = self.world.monotonic_ms() - before_ms;
                     Duration::from_millis(self.terms.pause_ms(took_ms))
                 }
-                Renewal::Lost(node) => {
-                    self.validity.end();
-                    return (self.report)(Progress::Lost(node));
-                }
+                Renewal::Lost(node) => return (self.report)(Progress::Lost(node)),
                 Renewal::Failed(detail) => {
                     has_failed = true;
                     (self.report)(Progress::Failed(detail));
@@ -293,10 +273,8 @@ impl Renewer {
                 }
             };
         }
-        // No answer may follow the release.
-        self.validity.end();
         let successor = lock(&self.successor).take();
-        if holding.release(self.store.as_ref(), self.world.as_ref(), successor) {
+        if holding.release(self.store.as_ref(), successor) {
             (self.report)(Progress::Released);
         }
     }

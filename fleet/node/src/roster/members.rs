@@ -45,7 +45,7 @@ const BODY_BYTES: usize = 1 << 20;
 const CACHE_MS: u64 = 500;
 
 /// The nodes that this node knows, itself among them.
-pub(crate) struct Members {
+pub struct Members {
     own: NodeFacts,
     roster: Roster,
     world: Arc<dyn World>,
@@ -61,7 +61,7 @@ struct Cache {
 
 impl Members {
     /// Creates the list of a node that has heard of no other.
-    pub(crate) fn new(own: NodeFacts, world: Arc<dyn World>) -> Members {
+    pub fn new(own: NodeFacts, world: Arc<dyn World>) -> Members {
         Members {
             own,
             roster: Roster::default(),

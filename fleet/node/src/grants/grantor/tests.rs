@@ -1,5 +1,6 @@
 use super::*;
 use crate::grants::messages::Granted;
+use crate::grants::recaller::Recaller;
 use crate::roster::ToldNodes;
 use crate::{Moment, NodeFacts};
 use orrery_engine::EngineOptions;
@@ -70,14 +71,17 @@ impl Bench {
         let validity = Arc::new(Validity::ended(world.clone()));
         validity.extend(Moment::now(world.as_ref()), 3_600_000);
         let log = Log::new(LogLevel::Debug, LogFormat::Text, lines.clone());
+        let key = NodesKey::random().expect("a key");
         let grantor = Grantor::new(GrantorOptions {
             term: 1,
-            key: NodesKey::random().expect("a key"),
+            key: key.clone(),
             validity,
             world: world.clone(),
             log: Arc::new(log),
             placed: placed.clone(),
             members: members.clone(),
+            recalls: Box::new(Recaller::start(key.clone(), 1, world.clone())),
+            beside: on_threads(),
             least_load: Some(0),
         });
         let command = HostCommand {
