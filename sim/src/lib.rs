@@ -48,6 +48,7 @@ mod checks;
 mod feeds;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod files;
+mod fleet;
 mod model;
 mod node;
 mod planted;
@@ -60,6 +61,7 @@ mod trace;
 mod upkeep;
 mod writes;
 
+pub use fleet::{FleetCounts, FleetFault, FleetPlan, FleetReport, run_fleet};
 pub use planted::{PlantedFault, RowFault};
 pub use trace::Listener;
 
@@ -122,10 +124,8 @@ pub struct Report {
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// The number of steps of the plan.
-    pub steps: u64,
-    /// True if the store was in files.
-    pub is_on_files: bool,
+    /// The arguments of the program that replay the world.
+    pub arguments: String,
     /// The difference, as a sentence.
     pub message: String,
     /// The last events, the oldest first.
@@ -137,14 +137,15 @@ impl fmt::Display for Failure {
         for line in &self.last {
             writeln!(f, "  {line}")?;
         }
-        let files = match self.is_on_files {
-            true => "--files ",
-            false => "",
-        };
+        let Failure {
+            seed,
+            arguments,
+            message,
+            ..
+        } = self;
         write!(
             f,
-            "seed {} failed: {}\nreplay it: cargo run -p orrery-sim -- {files}--seed {} --steps {}",
-            self.seed, self.message, self.seed, self.steps
+            "seed {seed} failed: {message}\nreplay it: cargo run -p orrery-sim -- {arguments}"
         )
     }
 }
@@ -158,29 +159,37 @@ impl std::error::Error for Failure {}
 pub fn run(plan: &Plan, listener: Option<Listener>) -> Result<Report, Box<Failure>> {
     let mut trace = Trace::new(listener);
     let ran = catch_unwind(AssertUnwindSafe(|| Node::new(plan, &mut trace)?.run()));
-    let message = match ran {
-        Ok(Ok(counts)) => {
-            return Ok(Report {
-                hash: trace.hash(),
-                events: trace.events(),
-                crashes: counts.crashes,
-                answered: counts.answered,
-                unknown: counts.unknown,
-                backups: counts.backups,
-            });
+    match without_panic(ran) {
+        Ok(counts) => Ok(Report {
+            hash: trace.hash(),
+            events: trace.events(),
+            crashes: counts.crashes,
+            answered: counts.answered,
+            unknown: counts.unknown,
+            backups: counts.backups,
+        }),
+        Err(message) => {
+            let files = match plan.is_on_files {
+                true => "--files ",
+                false => "",
+            };
+            Err(Box::new(Failure {
+                seed: plan.seed,
+                arguments: format!("{files}--seed {} --steps {}", plan.seed, plan.steps),
+                message,
+                last: trace.last(),
+            }))
         }
-        Ok(Err(message)) => message,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            format!("a panic: {}", text.unwrap_or("without a text"))
-        }
+    }
+}
+
+/// Returns the result of a world; a panic is a failure like others.
+fn without_panic<T>(ran: std::thread::Result<Checked<T>>) -> Checked<T> {
+    let panic = match ran {
+        Ok(result) => return result,
+        Err(panic) => panic,
     };
-    Err(Box::new(Failure {
-        seed: plan.seed,
-        steps: plan.steps,
-        is_on_files: plan.is_on_files,
-        message,
-        last: trace.last(),
-    }))
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    Err(format!("a panic: {}", text.unwrap_or("without a text")))
 }

@@ -4,6 +4,7 @@
 //! orrery-sim --seed N [--steps M]        one world, with its trace
 //! orrery-sim --seeds A..B [--steps M]    the worlds A to B - 1, and a closing line
 //! orrery-sim --files ...                 the same with the store in files on a simulated disk
+//! orrery-sim --fleet (--seed N | --seeds A..B) [--requests M]   the same of a fleet
 //! orrery-sim --planted [--seeds A..B]    a fault in each kind of rows, and what finds each
 //! ```
 //!
@@ -13,23 +14,52 @@
 
 #![allow(clippy::print_stdout, reason = "a program that reports to a terminal")]
 
-use orrery_sim::{Plan, PlantedFault, RowFault, run};
+use orrery_sim::{FleetPlan, Listener, Plan, PlantedFault, RowFault, run, run_fleet};
 use std::ops::Range;
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "orrery-sim [--files] (--seed N | --seeds A..B) [--steps M] | --planted [--seeds A..B]";
+const USAGE: &str = "orrery-sim [--files] (--seed N | --seeds A..B) [--steps M]
+orrery-sim --fleet (--seed N | --seeds A..B) [--requests M]
+orrery-sim --planted [--seeds A..B]";
 /// Steps of a world unless `--steps` says otherwise.
 const STEPS: u64 = 300;
+/// Requests of the clients of a fleet unless `--requests` says otherwise.
+const REQUESTS: u64 = 400;
 /// The worlds that look for a planted fault unless `--seeds` names others.
 const PLANTED_SEEDS: Range<u64> = 0..20;
 
 /// The arguments.
 struct Arguments {
     seeds: Range<u64>,
-    steps: u64,
     is_traced: bool,
-    is_on_files: bool,
+    world: World,
+}
+
+/// A kind of worlds, with the length of a world.
+enum World {
+    Node { steps: u64, is_on_files: bool },
+    Fleet { requests: u64 },
+}
+
+impl World {
+    /// Runs the world of a seed. Returns its figures, or the text of a failure.
+    fn run(&self, seed: u64, listener: Option<Listener>) -> Result<String, String> {
+        match *self {
+            World::Node { steps, is_on_files } => {
+                let plan = Plan {
+                    is_on_files,
+                    ..Plan::new(seed, steps)
+                };
+                let ran = run(&plan, listener).map(|report| format!("{report:?}"));
+                ran.map_err(|failure| failure.to_string())
+            }
+            World::Fleet { requests } => {
+                let plan = FleetPlan::new(seed, requests);
+                let ran = run_fleet(&plan, listener).map(|report| format!("{report:?}"));
+                ran.map_err(|failure| failure.to_string())
+            }
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -45,19 +75,15 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let (mut passed, mut failed) = (0u64, 0u64);
     for seed in arguments.seeds {
-        let listener: Option<orrery_sim::Listener> = match arguments.is_traced {
+        let listener: Option<Listener> = match arguments.is_traced {
             true => Some(Box::new(|line| println!("{line}"))),
             false => None,
         };
-        let plan = Plan {
-            is_on_files: arguments.is_on_files,
-            ..Plan::new(seed, arguments.steps)
-        };
-        match run(&plan, listener) {
+        match arguments.world.run(seed, listener) {
             Ok(report) => {
                 passed += 1;
                 if arguments.is_traced {
-                    println!("{report:?}");
+                    println!("{report}");
                 }
             }
             Err(failure) => {
@@ -125,35 +151,40 @@ fn run_planted(seeds: &Range<u64>) -> ExitCode {
 
 /// Returns the arguments; `None` if they are not understood.
 fn parse(arguments: &[String]) -> Option<Arguments> {
-    let mut parsed = Arguments {
-        seeds: 0..0,
-        steps: STEPS,
-        is_traced: false,
-        is_on_files: false,
+    let first = arguments.first().map(String::as_str);
+    let (mut world, options) = match first {
+        Some("--fleet") => (World::Fleet { requests: REQUESTS }, &arguments[1..]),
+        Some("--files") => (node(true), &arguments[1..]),
+        _ => (node(false), arguments),
     };
-    let mut arguments = arguments;
-    if let Some((first, rest)) = arguments.split_first()
-        && first == "--files"
-    {
-        parsed.is_on_files = true;
-        arguments = rest;
-    }
-    for pair in arguments.chunks(2) {
+    let mut seeds = 0..0;
+    let mut is_traced = false;
+    for pair in options.chunks(2) {
         let [name, value] = pair else {
             return None;
         };
-        match name.as_str() {
-            "--seed" => {
+        match (name.as_str(), &mut world) {
+            ("--seed", _) => {
                 let seed: u64 = value.parse().ok()?;
-                parsed.seeds = seed..seed.checked_add(1)?;
-                parsed.is_traced = true;
+                seeds = seed..seed.checked_add(1)?;
+                is_traced = true;
             }
-            "--seeds" => {
-                parsed.seeds = range(value)?;
-            }
-            "--steps" => parsed.steps = value.parse().ok()?,
+            ("--seeds", _) => seeds = range(value)?,
+            ("--steps", World::Node { steps, .. }) => *steps = value.parse().ok()?,
+            ("--requests", World::Fleet { requests }) => *requests = value.parse().ok()?,
             _ => return None,
         }
     }
-    (!parsed.seeds.is_empty()).then_some(parsed)
+    (!seeds.is_empty()).then_some(Arguments {
+        seeds,
+        is_traced,
+        world,
+    })
+}
+
+fn node(is_on_files: bool) -> World {
+    World::Node {
+        steps: STEPS,
+        is_on_files,
+    }
 }

@@ -366,16 +366,20 @@ pub(crate) fn open_engine(
     store: Arc<dyn Store>,
     world: &Arc<SeededWorld>,
 ) -> Result<Engine, Error> {
+    Engine::open(store, engine_options(), Arc::clone(world) as Arc<_>)
+}
+
+/// Returns the options of an engine.
+pub(crate) fn engine_options() -> EngineOptions {
     // No world has scripts, so the program is never started.
     let scripts = PoolOptions::new(HostCommand {
         program: "no-script-host".into(),
         arguments: Vec::new(),
     });
-    let options = EngineOptions {
+    EngineOptions {
         approximate_from: APPROXIMATE_FROM,
         ..EngineOptions::new(scripts)
-    };
-    Engine::open(store, options, Arc::clone(world) as Arc<_>)
+    }
 }
 
 fn create(engine: &Engine, spec: &Spec, default_ttl: Option<i64>) -> Checked {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const KEPT: usize = 40;
 
 /// Receives each line of a trace.
-pub type Listener = Box<dyn FnMut(&str)>;
+pub type Listener = Box<dyn FnMut(&str) + Send>;
 
 /// The trace.
 pub(crate) struct Trace {

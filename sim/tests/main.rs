@@ -2,6 +2,8 @@
 //!
 //! `ORRERY_SIM_SEEDS` and `ORRERY_SIM_STEPS` make the runs longer.
 
+mod fleet;
+
 use orrery_sim::{Plan, PlantedFault, Report, RowFault, run};
 
 /// Returns the number in an environment variable, or `default`.

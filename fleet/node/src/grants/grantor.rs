@@ -346,8 +346,10 @@ impl Grantor {
         let heads_of_ended = poll.given_back.iter().filter_map(|back| back.head.as_ref());
         let heads_of_owned = poll.heads.iter().map(|(_, head)| head);
         self.note_heads(heads_of_owned.chain(heads_of_ended));
-        for back in &poll.given_back {
-            self.take_in(&engine, back, now_ms);
+        if self.is_of_term(&poll) {
+            for back in &poll.given_back {
+                self.take_in(&engine, (back, poll.process), now_ms);
+            }
         }
         let work: Vec<Rid> = poll.work.iter().filter_map(|rid| Rid::parse(rid)).collect();
         engine.enter_leaseholder_work(&work);
@@ -369,6 +371,12 @@ impl Grantor {
                 .write(self.world.now_ms(), LogLevel::Info, &line, &[]);
         }
         Some(self.answer_to(&engine, &poll))
+    }
+
+    /// Returns true if the grants of a poll are those of this leaseholder. Those of an earlier one
+    /// may have the same ids.
+    fn is_of_term(&self, poll: &Poll) -> bool {
+        poll.term.is_none_or(|term| term == self.term)
     }
 
     /// Takes in what owners know of the heads of partitions.
@@ -409,9 +417,13 @@ impl Grantor {
 
     /// Ends a grant that a process has given back by itself: it could not take the partition over,
     /// or gave it up. The process does not get the partition at once.
-    fn take_in(&self, engine: &Engine, back: &GivenBack, now_ms: u64) {
+    fn take_in(&self, engine: &Engine, (back, process): (&GivenBack, u64), now_ms: u64) {
         // A grant that was recalled has ended before.
-        if !read(&self.given).has(back.grant) {
+        let is_right = {
+            let given = read(&self.given);
+            given.has(back.grant) && given.is_owned_by(back.grant.0, process)
+        };
+        if !is_right {
             return;
         }
         self.keep(back.grant.0, now_ms + REFUSED_MS);
@@ -503,11 +515,12 @@ impl Grantor {
         }
         drop(given);
 
+        let is_of_term = self.is_of_term(poll);
         let mut grants = Vec::with_capacity(answer.grants.len());
         let mut terms = Vec::new();
         for (partition, id, of_grant) in &answer.grants {
             grants.push((*partition, *id));
-            if !poll.owned.contains(&(*partition, *id)) {
+            if !is_of_term || !poll.owned.contains(&(*partition, *id)) {
                 let Terms {
                     granted,
                     cluster,

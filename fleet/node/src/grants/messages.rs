@@ -1,7 +1,8 @@
 //! The messages between the leaseholder and the owners of partitions.
 //!
 //! A message that is sent a second time changes nothing within the term of a leaseholder: the polls
-//! of a process have ascending numbers, grants have ids that are used once, and recalls name them.
+//! of a process have ascending numbers, grants have ids that are used once in a term, and recalls
+//! name them.
 //! An old poll of a process that has ended can make a later leaseholder give partitions to that
 //! process; they come back when their time is over.
 //!
@@ -29,6 +30,10 @@ pub struct Poll {
     /// Name and address of the node.
     pub(super) name: String,
     pub(super) address: String,
+    /// The term of the leaseholder that has made the grants of the next two lists, whose ids count
+    /// within the term only; `None` in the polls of versions that told no term.
+    #[serde(default)]
+    pub(super) term: Option<u64>,
     /// The grants that the process has taken over.
     pub(super) owned: Vec<Granted>,
     /// The grants that it has given back, with the standings of their budgets.

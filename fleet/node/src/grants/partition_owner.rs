@@ -325,6 +325,7 @@ impl PartitionOwner {
             given_back,
             report,
             seen: *lock(&self.seen),
+            term: Some(owned.term()),
             work: work.iter().map(ToString::to_string).collect(),
             owned: grants,
             takes_none,

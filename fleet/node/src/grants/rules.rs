@@ -41,7 +41,7 @@ pub struct Given<T> {
 #[derive(Debug)]
 struct Grant<T> {
     owner: Owner,
-    /// The round in which the grant was made: no other grant of the partition has it.
+    /// The round in which the grant was made: no other grant of the term has it.
     id: u64,
     /// Milliseconds of the leaseholder's monotonic clock, after which the owner owns nothing.
     until_ms: u64,
@@ -275,6 +275,11 @@ pub struct Changes {
 }
 
 impl Owned {
+    /// Returns the term of the leaseholder that has made the grants; 0 before the first message.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
     /// Returns the partitions with the ids of their grants.
     pub fn partitions(&self) -> &BTreeMap<u64, u64> {
         &self.partitions

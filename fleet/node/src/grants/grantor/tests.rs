@@ -126,20 +126,26 @@ impl Bench {
     /// Answers a poll of the node 'b'. Returns its grants.
     fn poll(&mut self) -> Vec<Granted> {
         self.polls += 1;
-        let poll = Poll {
-            process: PROCESS,
-            number: self.polls,
-            name: "b".to_owned(),
-            address: ADDRESS.to_owned(),
-            owned: Vec::new(),
-            given_back: Vec::new(),
-            heads: Vec::new(),
-            report: Report::default(),
-            seen: (0, 0),
-            work: Vec::new(),
-            takes_none: false,
-        };
+        let poll = poll_of(PROCESS, self.polls);
         self.grantor.poll(poll).expect("an answer").grants
+    }
+}
+
+/// Returns the poll with a number of a process that owns nothing and has heard of no leaseholder.
+fn poll_of(process: u64, number: u64) -> Poll {
+    Poll {
+        process,
+        number,
+        name: "b".to_owned(),
+        address: ADDRESS.to_owned(),
+        term: Some(0),
+        owned: Vec::new(),
+        given_back: Vec::new(),
+        heads: Vec::new(),
+        report: Report::default(),
+        seen: (0, 0),
+        work: Vec::new(),
+        takes_none: false,
     }
 }
 
@@ -189,4 +195,72 @@ fn a_node_with_a_wrong_clock_owns_no_partitions() {
     assert_eq!(bench.grantor.counts(), counts);
     let sum = "other nodes own 1 partitions: 1 were given";
     assert_eq!(bench.lines.count(sum), 1, "the last is due later");
+}
+
+/// The ids of grants begin anew with each leaseholder.
+#[test]
+fn what_an_earlier_leaseholder_had_given_ends_no_grant() {
+    let mut bench = Bench::new();
+    bench.hello(0);
+    let grants = bench.poll();
+    let grant = grants[0];
+    let back = |is_settled| GivenBack {
+        grant,
+        standing: None,
+        head: None,
+        is_settled,
+    };
+    for (process, term) in [
+        (PROCESS + 1, Some(0)),
+        (PROCESS + 1, Some(1)),
+        (PROCESS + 1, None),
+        (PROCESS, Some(0)),
+    ] {
+        for is_settled in [true, false] {
+            bench.polls += 1;
+            let poll = Poll {
+                given_back: vec![back(is_settled)],
+                term,
+                takes_none: true,
+                ..poll_of(process, bench.polls)
+            };
+            bench.grantor.poll(poll).expect("an answer");
+            let given = read(&bench.grantor.given);
+            assert!(given.has(grant), "{process} {term:?}");
+            assert!(!given.is_expired(grant.0, bench.world.monotonic_ms()));
+            drop(given);
+        }
+    }
+    bench.polls += 1;
+    let poll = Poll {
+        given_back: vec![back(true)],
+        term: Some(1),
+        ..poll_of(PROCESS, bench.polls)
+    };
+    bench.grantor.poll(poll).expect("an answer");
+    assert!(
+        !read(&bench.grantor.given).has(grant),
+        "the owner's own word"
+    );
+}
+
+/// A process that owns a partition under the same id of an earlier leaseholder hears the terms.
+#[test]
+fn the_terms_of_a_grant_are_told_to_an_owner_of_an_earlier_term() {
+    let mut bench = Bench::new();
+    bench.hello(0);
+    let grant = bench.poll()[0];
+    for (term, told) in [(Some(1), 0), (Some(0), 1), (None, 0)] {
+        bench.polls += 1;
+        let poll = Poll {
+            owned: vec![grant],
+            term,
+            ..poll_of(PROCESS, bench.polls)
+        };
+        let answer = bench.grantor.poll(poll).expect("an answer");
+        assert!(answer.grants.contains(&grant));
+        let terms = answer.terms.iter();
+        let terms = terms.filter(|terms| terms.partition == grant.0);
+        assert_eq!(terms.count(), told, "{term:?}");
+    }
 }
