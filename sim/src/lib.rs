@@ -1,4 +1,5 @@
-//! Seeded worlds of one node: random histories on the real engine, compared with a model.
+//! Seeded worlds of one node, and of fleets (`fleet.rs`): random histories on real engines, compared
+//! with a model.
 //!
 //! A world follows from its seed: containers with random settings, clients that write and read the
 //! same few items, a clock that jumps, a store that crashes and fails, restarts, splits, merges,
@@ -25,7 +26,7 @@
 //! # Leaves out
 //!
 //! Damage of files, which `core/storage/tests/damage.rs` tries; the gateway and its wire; threads;
-//! scripts; the nodes of a fleet and the network between them.
+//! scripts.
 //!
 //! # The modules, in reading order
 //!
@@ -41,6 +42,7 @@
 //! | `checks` | the comparison of everything |
 //! | `planted` | the store, with the faults that self-tests plant |
 //! | `files`, `backups` | the store in files on a simulated disk; backups of it |
+//! | `fleet` | the worlds of three nodes |
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod backups;

@@ -45,10 +45,12 @@ fn wait_until_running(manager: &mut Manager, ended_before: f64) {
     });
 }
 
-/// Waits until no query runs, and returns the number of queries that were cancelled.
-fn cancelled_when_idle(manager: &mut Manager) -> f64 {
-    let running = || manager.metric(RUNNING);
-    wait_for("the end of all queries", running, |count| *count == 0.0);
+/// Waits until a further query has ended, and returns the number of queries that were cancelled. A
+/// query is counted as ended after its slot is free and after it is counted as cancelled.
+fn cancelled_at_end(manager: &mut Manager, ended_before: f64) -> f64 {
+    let ended = || manager.metric(ENDED);
+    wait_for("the end of the query", ended, |ended| *ended > ended_before);
+    assert_eq!(manager.metric(RUNNING), 0.0);
     manager.metric(CANCELLED)
 }
 
@@ -62,7 +64,7 @@ fn cancel_by_closing(server: &Server, manager: &mut Manager, query: &Request) {
         stream.write_all(&bytes).expect("the query is sent");
         wait_until_running(manager, ended);
         drop(stream);
-        if cancelled_when_idle(manager) == 1.0 {
+        if cancelled_at_end(manager, ended) == 1.0 {
             return;
         }
     }
@@ -124,7 +126,8 @@ async fn a_query_ends_when_its_client_resets_the_stream() {
         manager = blocking(manager, until_running).await.0;
         // The dropped request resets its stream; the connection stays.
         running.abort();
-        let (kept, cancelled) = blocking(manager, cancelled_when_idle).await;
+        let at_end = move |manager: &mut Manager| cancelled_at_end(manager, ended);
+        let (kept, cancelled) = blocking(manager, at_end).await;
         manager = kept;
         if cancelled == 1.0 {
             return;
@@ -149,6 +152,7 @@ async fn blocking<T: Send + 'static>(
 fn an_operator_lists_a_query_that_runs_and_cancels_it() {
     let (server, _client, mut manager) = start_with_list();
     let before = charged(&mut manager);
+    let ended = manager.metric(ENDED);
     let query = endless_query();
     let mut client = server.client();
     let waiting = std::thread::spawn(move || client.call(&query));
@@ -171,7 +175,7 @@ fn an_operator_lists_a_query_that_runs_and_cancels_it() {
     assert_eq!(answer.code(), (403, 5901), "{}", answer.text());
     assert!(answer.text().contains("cancelled the query"));
     // The work ends too: the slot is free, and the partition is charged for what was done.
-    assert_eq!(cancelled_when_idle(&mut manager), 1.0);
+    assert_eq!(cancelled_at_end(&mut manager, ended), 1.0);
     wait_for("the charge", || charged(&mut manager), |now| *now > before);
     assert!(running(&manager.get("/running-queries").json()).is_empty());
     let message = manager.refused("DELETE", &path, "", 404);

@@ -155,7 +155,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (XTASK, &[]),
     (TEST_WAIT, &[]),
     (FUZZ, &[MODEL, STORAGE, RNTBD, SQL, SCRIPT, ENGINE, GATEWAY]),
-    (SIM, &[MODEL, STORAGE, SCRIPT, ENGINE, BACKUP, TEST_DISK]),
+    (
+        SIM,
+        &[
+            MODEL, STORAGE, PLACEMENT, NODE, SCRIPT, ENGINE, GATEWAY, BACKUP, TEST_DISK,
+        ],
+    ),
     // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
     ("first-item", &[]),

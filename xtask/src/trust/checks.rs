@@ -92,6 +92,17 @@ pub(crate) const CHECKS: &[Check] = &[
         goal: 20_000,
     },
     Check {
+        name: "fleets",
+        unit: "simulated fleets of 400 requests",
+        work: Work::Worlds {
+            before: &["--fleet", "--seeds"],
+            behind: &["--requests", "400"],
+            counted: "seeds ",
+        },
+        part: 250,
+        goal: 100_000,
+    },
+    Check {
         name: "crash images",
         unit: "states of the store after a crash at one step of a history",
         work: Work::Test {
