@@ -30,7 +30,7 @@ impl Node<'_> {
         let engine = engine.map_err(|error| format!("a restored engine: {error:?}"))?;
         let now = self.now();
         for (at, model) in self.models.iter().enumerate() {
-            let state = numbers_of(&engine, model)?;
+            let (state, _) = numbers_of(&engine, model)?;
             if !model.explains(&state, now) {
                 return Err(format!("the backup {} of c{at} has {state:?}", made.id));
             }

@@ -1,5 +1,5 @@
 //! The comparison of everything: every item by its id, every row of a query, every change feed to
-//! its end, the counters, and the engine's own verification of each row of the store.
+//! its end, the counters, the accounts of request units, and the engine's own verification of each row of the store.
 
 use crate::Checked;
 use crate::node::Node;
@@ -12,6 +12,7 @@ impl Node<'_> {
         self.settle_completely()?;
         for container in 0..self.models.len() {
             self.check_counters(container)?;
+            self.check_charges(container)?;
         }
         self.finish_feeds()?;
         if self.plan.is_verified {

@@ -139,6 +139,7 @@ impl Node<'_> {
             false => engine.change_feed(&handle, &scope, start, page_size, None),
         };
         let outcome = pending.wait();
+        self.note_charge(container, outcome.charge);
         self.note_read_lsn(container, outcome.position)?;
         match outcome.result {
             Ok(page) => {

@@ -27,7 +27,11 @@
 //! # Leaves out
 //!
 //! The wire between nodes and its signatures, standbys, moves between clusters, the roster of the
-//! nodes, a store that loses what it has confirmed.
+//! nodes, the heads of partitions that nodes tell each other, for a store that loses what it has
+//! confirmed. Two pieces of work at one node overlap nowhere, except for the lease: what holds
+//! between the threads of a node is tested in `core/engine/tests/ownership.rs` and in
+//! `program/cli/tests`. The way of a request from node to node is written a second time
+//! (`requests.rs`), since that of the program is bound to HTTP.
 //!
 //! # The modules, in reading order
 //!
@@ -164,9 +168,9 @@ pub struct FleetCounts {
     pub misfortunes: u64,
 }
 
-/// The number of things that go wrong in a world.
+/// The rates at which things go wrong in a world.
 #[derive(Clone, Copy, Debug)]
-struct Weather {
+struct Rates {
     /// The mean milliseconds from one misfortune to the next.
     misfortune_ms: u64,
     /// Calls of the store, of 10,000, at which a machine stands still, and that take long.
@@ -177,9 +181,9 @@ struct Weather {
     late: u64,
 }
 
-impl Weather {
-    fn random(random: &mut Random) -> Weather {
-        Weather {
+impl Rates {
+    fn random(random: &mut Random) -> Rates {
+        Rates {
             misfortune_ms: random.pick(&[800, 3_000, 12_000]),
             long_calls: random.pick(&[0, 3, 20]),
             lost: random.pick(&[0, 10, 60]),
@@ -203,9 +207,11 @@ struct Fleet {
     may_go_wrong: AtomicBool,
     machines: Vec<Machine>,
     store: MemoryStore,
-    weather: Weather,
+    rates: Rates,
     agenda: Mutex<Agenda>,
     requests: Mutex<Requests>,
+    /// The commits that may still arrive: the process, and the partition.
+    delayed: Mutex<Vec<(u64, PartitionId)>>,
     /// The partitions of the container.
     partitions: Mutex<BTreeSet<u64>>,
     counts: Mutex<FleetCounts>,
@@ -251,7 +257,7 @@ impl Fleet {
         if plan.fault == Some(FleetFault::ClockTooFast) {
             machines[0].speed = 2_000;
         }
-        let weather = Weather::random(&mut random);
+        let rates = Rates::random(&mut random);
         Arc::new(Fleet {
             plan: *plan,
             random: Mutex::new(random),
@@ -263,9 +269,10 @@ impl Fleet {
             may_go_wrong: AtomicBool::new(false),
             machines,
             store: MemoryStore::new(),
-            weather,
+            rates,
             agenda: Mutex::default(),
             requests: Mutex::new(Requests::new(plan.requests)),
+            delayed: Mutex::default(),
             partitions: Mutex::default(),
             counts: Mutex::default(),
             log: Arc::new(Log::new(LogLevel::Error, LogFormat::Text, std::io::sink())),
@@ -279,7 +286,7 @@ impl Fleet {
             self.note(|| format!("m{machine} has a clock of speed {speed}"));
             self.start_process(machine);
         }
-        self.note(|| format!("{:?}", self.weather));
+        self.note(|| format!("{:?}", self.rates));
         self.create_container()?;
         self.may_go_wrong.store(true, Ordering::SeqCst);
         for machine in 0..MACHINES {
@@ -360,7 +367,7 @@ impl Fleet {
     }
 
     /// Returns true in `per_mille` of 1,000 cases.
-    fn chance(&self, per_mille: u64) -> bool {
+    fn happens(&self, per_mille: u64) -> bool {
         self.below(1_000) < per_mille
     }
 
@@ -464,11 +471,11 @@ impl Fleet {
                 holders.push(at);
             }
             let owns = |partition: u64| match process.role() {
-                Role::Waiting(owner) => owner.owns(PartitionId(partition)),
+                Role::Waiting(owner) | Role::Opening(owner) => owner.owns(PartitionId(partition)),
                 Role::Serving(serving) => {
                     serving.validity.is_valid() && serving.grantor.owns(PartitionId(partition))
                 }
-                Role::Opening | Role::Ended => false,
+                Role::Ended => false,
             };
             for partition in &partitions {
                 if owns(*partition) {

@@ -10,7 +10,7 @@ use crate::spec::{ItemKey, Spec};
 use crate::trace::Trace;
 use crate::writes::Submitted;
 use crate::{Checked, Plan};
-use orrery_engine::request::{Id, PageRequest, Position, Scope, Throughput};
+use orrery_engine::request::{Charge, Id, PageRequest, Position, Scope, Throughput};
 use orrery_engine::{Container, Engine, EngineOptions};
 use orrery_model::json::parse;
 use orrery_model::world::{SeededWorld, World};
@@ -72,6 +72,8 @@ pub(crate) struct Node<'t> {
     /// The position of the last answered write of each container.
     session: BTreeMap<usize, Position>,
     pub(crate) counts: Counts,
+    /// The sum of the charges of each container's requests since the engine was opened.
+    charged: BTreeMap<usize, u64>,
     /// True if the clock has moved ahead by more than versions are kept.
     pub(crate) has_jumped: bool,
     /// The folder with backups of a world on files.
@@ -126,6 +128,7 @@ impl<'t> Node<'t> {
             read: BTreeMap::new(),
             session: BTreeMap::new(),
             counts: Counts::default(),
+            charged: BTreeMap::new(),
             has_jumped: false,
             repository,
         };
@@ -243,6 +246,7 @@ impl<'t> Node<'t> {
         self.engine = open(&self.store, &self.world)?;
         self.range_changes.clear();
         self.is_armed = false;
+        self.charged.clear();
         Ok(())
     }
 }
@@ -328,20 +332,57 @@ impl Node<'_> {
 impl Node<'_> {
     /// Returns the write that each item of a container shows, known to the model or not.
     pub(crate) fn read_numbers(&mut self, container: usize) -> Checked<BTreeMap<ItemKey, u64>> {
-        numbers_of(&self.engine, &self.models[container])
+        let (numbers, charge) = numbers_of(&self.engine, &self.models[container])?;
+        self.note_charge(container, charge);
+        Ok(numbers)
+    }
+
+    /// Notes the charge of a request.
+    pub(crate) fn note_charge(&mut self, container: usize, charge: Charge) {
+        *self.charged.entry(container).or_default() += charge.0;
+    }
+
+    /// Returns what the partitions of a container have charged since the engine was opened.
+    fn charged_by_partitions(&self, container: usize) -> Checked<u64> {
+        let handle = self.handle(container)?;
+        let throughput = self.engine.throughput_of(&handle);
+        Ok(throughput.partitions.iter().map(|one| one.charged.0).sum())
+    }
+
+    /// Begins to count charges anew.
+    pub(crate) fn forget_charges(&mut self) -> Checked {
+        for container in 0..self.models.len() {
+            let charged = self.charged_by_partitions(container)?;
+            self.charged.insert(container, charged);
+        }
+        Ok(())
+    }
+
+    /// Compares the accounts of the partitions of a container with the charges of its requests.
+    pub(crate) fn check_charges(&self, container: usize) -> Checked {
+        let accounts = self.charged_by_partitions(container)?;
+        let charged = self.charged.get(&container).copied().unwrap_or(0);
+        match accounts == charged {
+            true => Ok(()),
+            false => Err(format!(
+                "the partitions of c{container} have charged {accounts}, and its requests {charged} \
+                 hundredths of a request unit"
+            )),
+        }
     }
 }
 
-/// Returns the write that each item of a container of an engine shows.
+/// Returns the write that each item of a container of an engine shows, and the charge.
 pub(crate) fn numbers_of(
     engine: &Engine,
     model: &ContainerModel,
-) -> Checked<BTreeMap<ItemKey, u64>> {
+) -> Checked<(BTreeMap<ItemKey, u64>, Charge)> {
     let name = model.spec.name.as_str();
     let handle = engine.container(Id::Name("db"), Id::Name(name));
     let handle = handle.map_err(|error| format!("the container {name} is gone: {error:?}"))?;
     let page = PageRequest::default();
     let feed = engine.read_feed(&handle, &Scope::Everything, &page, None);
+    let charge = feed.charge;
     let feed = feed.result;
     let feed = feed.map_err(|error| format!("{name} cannot be read: {error:?}"))?;
     let mut numbers = BTreeMap::new();
@@ -350,7 +391,7 @@ pub(crate) fn numbers_of(
         let (key, seen) = named_by(model, &item)?;
         numbers.insert(key, seen.n);
     }
-    Ok(numbers)
+    Ok((numbers, charge))
 }
 
 fn sim_store(store: Planted) -> Arc<SimStore> {

@@ -6,6 +6,7 @@ use crate::node::Node;
 use crate::spec::{ItemKey, KEYS, Value, VectorKind};
 use orrery_engine::request::{PageRequest, QueryRequest, Scope};
 use orrery_model::json::parse;
+use orrery_model::{Error, Kind};
 use std::collections::BTreeMap;
 
 /// The condition of a query.
@@ -263,6 +264,11 @@ impl Node<'_> {
         let (mut rows, mut charges) = (Vec::new(), Vec::new());
         for _ in 0..1_000 {
             let outcome = self.engine.query(&handle, &scope, &query, None);
+            let error = outcome.result.as_ref().err().map(Error::kind);
+            // No partition admits a query while a split completes, so its charge is on no account.
+            if error != Some(Kind::CompletingSplit) {
+                self.note_charge(container, outcome.charge);
+            }
             let page = match outcome.result {
                 Ok(page) => page.page,
                 Err(error) => {

@@ -64,6 +64,7 @@ impl Node<'_> {
             .engine
             .read_item(&handle, &partition_key, key.name().as_str(), etag, session)
             .wait();
+        self.note_charge(container, charge);
         let seen = match result {
             Ok(ReadReply::Item { body, etag }) => {
                 let seen = seen_of(&self.models[container], key, &body, None)?.1;

@@ -332,6 +332,8 @@ impl Node<'_> {
         self.range_changes.clear();
         self.restore_readers();
         self.survey()?;
+        // The partitions are new ones.
+        self.forget_charges()?;
         self.resolve_all()
     }
 }

@@ -165,7 +165,9 @@ impl Node<'_> {
             let written = self
                 .engine
                 .write_item(&handle, &operation, body.as_deref(), &options);
-            if let Err(error) = written.wait().result {
+            let outcome = written.wait();
+            self.note_charge(container, outcome.charge);
+            if let Err(error) = outcome.result {
                 return self.check_refusal(container, &error, prediction);
             }
             let serial = self.number();
@@ -217,10 +219,13 @@ impl Node<'_> {
         writes: Vec<Write>,
         prediction: Prediction,
     ) -> Checked {
-        match waiting.refusal() {
+        match waiting.refusal().map(Error::kind) {
             // The store or a split refuses the write, which no item explains later.
-            Some(error) if !prediction.allows(error.kind()) => {
-                return self.check_refusal(container, error, &prediction);
+            Some(kind) if !prediction.allows(kind) => {
+                return match self.end_of(container, waiting).result {
+                    Err(error) => self.check_refusal(container, &error, &prediction),
+                    Ok(_) => Err(format!("{} was refused, and succeeds", shown(&writes))),
+                };
             }
             None if !prediction.may_succeed => {
                 return Err(format!(
@@ -291,20 +296,7 @@ impl Node<'_> {
             prediction,
         } = self.awaited.swap_remove(at);
         let is_single = matches!(waiting, Waiting::Write(_));
-        let answer = match waiting {
-            Waiting::Write(pending) => {
-                let outcome = pending.wait();
-                answer_of(
-                    outcome.result.map(|written| vec![written]),
-                    outcome.position,
-                )
-            }
-            Waiting::Batch(pending) => answer_of_batch(pending.wait()),
-            Waiting::Deletion(pending) => {
-                let outcome = pending.wait();
-                answer_of(outcome.result.map(|()| Vec::new()), outcome.position)
-            }
-        };
+        let answer = self.end_of(container, waiting);
         match &answer.result {
             Ok(_) => self.note(format!(
                 "c{container} {serial} done at {:?}",
@@ -333,6 +325,40 @@ impl Node<'_> {
             }
             Err(error) => self.failed_wait(container, serial, &error),
         }
+    }
+
+    /// Waits for an answer, and notes its charge.
+    fn end_of(&mut self, container: usize, waiting: Waiting) -> Answer {
+        let (answer, charge) = match waiting {
+            Waiting::Write(pending) => {
+                let Outcome {
+                    result,
+                    position,
+                    charge,
+                    ..
+                } = pending.wait();
+                (
+                    answer_of(result.map(|written| vec![written]), position),
+                    charge,
+                )
+            }
+            Waiting::Batch(pending) => {
+                let outcome = pending.wait();
+                let charge = outcome.charge;
+                (answer_of_batch(outcome), charge)
+            }
+            Waiting::Deletion(pending) => {
+                let Outcome {
+                    result,
+                    position,
+                    charge,
+                    ..
+                } = pending.wait();
+                (answer_of(result.map(|()| Vec::new()), position), charge)
+            }
+        };
+        self.note_charge(container, charge);
+        answer
     }
 
     /// Takes in an error that says what became of a commit.

@@ -194,7 +194,7 @@ impl Clusters {
             placed: placed.clone(),
             members: seat.members.clone(),
             recalls: Box::new(recaller),
-            beside: on_threads(),
+            in_background: on_threads(),
             least_load,
         });
         Ok(Some(Clusters {

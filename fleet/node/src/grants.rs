@@ -42,7 +42,7 @@ mod wire;
 
 pub use counts::GrantCounts;
 pub(crate) use grantor::on_threads;
-pub use grantor::{Grantor, GrantorOptions, RunBeside};
+pub use grantor::{Grantor, GrantorOptions, RunInBackground};
 pub use messages::{Poll, PollAnswer, RecallText, Returned};
 pub(crate) use owner::Tried;
 pub use owner::{OwnerNode, open_owner};

@@ -45,7 +45,7 @@ pub use grants::assignment::{Assignment, PartitionLoad, next_assignment};
 pub use grants::rules::{Answer, Changes, Given, Owned, Owner, Recall};
 pub use grants::{
     Ended, GrantCounts, Grantor, GrantorOptions, OwnerNode, PartitionOwner, PartitionOwnerOptions,
-    Poll, PollAnswer, RecallText, Returned, RunBeside, SendRecalls, open_owner,
+    Poll, PollAnswer, RecallText, Returned, RunInBackground, SendRecalls, open_owner,
 };
 pub use host::{DatabaseOptions, Host, NodeContext, NodeError};
 pub use lease::{

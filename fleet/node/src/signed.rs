@@ -4,7 +4,7 @@
 //! the message that it answers.
 //!
 //! Left out: what the messages say, the size up to which a message is read, and messages whose size
-//! is signed too (`grants/messages.rs`).
+//! is signed too (`grants/wire.rs`).
 
 use crate::NodesKey;
 use bytes::Bytes;

@@ -3,10 +3,10 @@
 //! A part of a machine does one thing at a time, as a thread does. What is due for a part that is
 //! occupied, or for a machine that stands still, waits.
 
+use super::connection::Delayed;
 use super::machine::Machine;
 use super::process::Process;
 use super::requests::Call;
-use orrery_storage::{Commit, Lease};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) enum What {
     /// Background work of the machine.
     Work,
     /// A commit arrives at the store that its sender has given up.
-    CommitArrives(Box<(Lease, Commit)>),
+    CommitArrives(Box<Delayed>),
     /// Something goes wrong.
     Misfortune,
     /// The definition of the container, or its partitions, change.
@@ -54,7 +54,7 @@ pub(super) enum What {
     /// The time for the answer to a poll is over.
     PollOver(u64),
     /// The process carries out what a poll did not wait for.
-    Beside(Box<dyn FnOnce() + Send>),
+    InBackground(Box<dyn FnOnce() + Send>),
     /// The process ends in order.
     Leave,
     /// A message arrives.

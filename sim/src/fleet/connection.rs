@@ -7,6 +7,7 @@
 
 use super::agenda::{Event, What};
 use super::{Fleet, FleetFault};
+use orrery_model::sync::lock;
 use orrery_storage::{
     Capabilities, Commit, CommitOutcome, Lease, PartitionId, Pending, Receipt, Snapshot, Store,
     StoreError,
@@ -16,9 +17,6 @@ use std::task::{Context, Poll};
 
 /// Milliseconds after which another attempt may succeed.
 const RETRY_MS: u64 = 100;
-/// The rows of the catalog. Their commits are not lost on the way: the engine waits for their
-/// outcome by the clock of the real machine.
-const CATALOG: PartitionId = PartitionId(0);
 
 /// The store of a process.
 pub(super) struct Connection {
@@ -26,6 +24,13 @@ pub(super) struct Connection {
     pub(super) machine: usize,
     /// The number of the process.
     pub(super) process: u64,
+}
+
+/// A commit that its sender has given up, and that arrives later.
+pub(super) struct Delayed {
+    process: u64,
+    lease: Lease,
+    commit: Commit,
 }
 
 /// A commit whose answer is on its way.
@@ -64,6 +69,11 @@ impl Connection {
         }
     }
 
+    /// Returns true if a commit of this process to a partition may still arrive.
+    fn has_delayed(&self, fleet: &Fleet, partition: PartitionId) -> bool {
+        lock(&fleet.delayed).contains(&(self.process, partition))
+    }
+
     fn is_cut(&self, fleet: &Fleet) -> bool {
         if fleet.is_over() {
             return true;
@@ -85,7 +95,7 @@ impl Connection {
             return Err(unreachable_store());
         }
         let long_calls = match fleet.may_go_wrong() {
-            true => fleet.weather.long_calls,
+            true => fleet.rates.long_calls,
             false => 0,
         };
         let kind = fleet.below(10_000);
@@ -134,17 +144,23 @@ impl Store for Connection {
                 retry_after_ms: RETRY_MS,
             });
         };
-        if lease.partition() != CATALOG && fleet.may_go_wrong() {
-            if fleet.chance(fleet.weather.lost / 5) {
+        if fleet.may_go_wrong() {
+            if fleet.happens(fleet.rates.lost / 5) {
                 fleet.note(|| format!("m{} a commit is delayed", self.machine));
-                let arrives = What::CommitArrives(Box::new((lease.clone(), commit)));
+                let delayed = Delayed {
+                    process: self.process,
+                    lease: lease.clone(),
+                    commit,
+                };
+                lock(&fleet.delayed).push((self.process, lease.partition()));
+                let arrives = What::CommitArrives(Box::new(delayed));
                 fleet.plan_event(fleet.below(6_000), Event::of_world(arrives));
                 return Receipt::ready(match fleet.has_fault(FleetFault::AnsweredEarly) {
                     true => CommitOutcome::Ok,
                     false => CommitOutcome::Unknown,
                 });
             }
-            if fleet.chance(fleet.weather.lost / 5) {
+            if fleet.happens(fleet.rates.lost / 5) {
                 let outcome = Connection::commit(&fleet, lease, commit);
                 fleet.note(|| format!("m{} an answer is lost: {outcome:?}", self.machine));
                 return Receipt::ready(CommitOutcome::Unknown);
@@ -175,9 +191,24 @@ impl Store for Connection {
         self.enter().map(drop)
     }
 
-    fn barrier(&self, _partition: PartitionId) -> Receipt {
-        // Each commit is durable before its answer.
-        Receipt::ready(CommitOutcome::Ok)
+    fn release(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let fleet = self.enter()?;
+        match self.has_delayed(&fleet, partition) {
+            true => Err(unreachable_store()),
+            false => Ok(()),
+        }
+    }
+
+    fn barrier(&self, partition: PartitionId) -> Receipt {
+        // Each other commit is durable before its answer.
+        let is_done = match self.enter() {
+            Ok(fleet) => !self.has_delayed(&fleet, partition),
+            Err(_) => false,
+        };
+        Receipt::ready(match is_done {
+            true => CommitOutcome::Ok,
+            false => CommitOutcome::Unknown,
+        })
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -201,8 +232,21 @@ impl Store for Connection {
 
 impl Fleet {
     /// Takes in a commit that its sender has given up.
-    pub(super) fn receive_commit(&self, (lease, commit): (Lease, Commit)) {
+    pub(super) fn receive_commit(&self, delayed: Delayed) {
+        let Delayed {
+            process,
+            lease,
+            commit,
+        } = delayed;
         let partition = lease.partition();
+        let mut on_their_way = lock(&self.delayed);
+        if let Some(at) = on_their_way
+            .iter()
+            .position(|one| *one == (process, partition))
+        {
+            on_their_way.remove(at);
+        }
+        drop(on_their_way);
         let outcome = Connection::commit(self, &lease, commit);
         self.note(|| format!("a delayed commit of {partition:?} arrives: {outcome:?}"));
     }

@@ -27,13 +27,13 @@ impl Fleet {
         if !self.may_go_wrong() {
             return;
         }
-        let next_ms = self.below(2 * self.weather.misfortune_ms);
+        let next_ms = self.below(2 * self.rates.misfortune_ms);
         self.plan_event(next_ms, Event::of_world(What::Misfortune));
         self.count(|counts| counts.misfortunes += 1);
         let at = self.below(MACHINES as u64) as usize;
-        let other = self.below(MACHINES as u64) as usize;
+        let other = (at + 1 + self.below(MACHINES as u64 - 1) as usize) % MACHINES;
         let now_ms = self.now_ms();
-        let time_ms = match self.chance(300) {
+        let time_ms = match self.happens(300) {
             true => self.below(3 * TTL_MS),
             false => self.below(TTL_MS / 2),
         };
@@ -47,8 +47,8 @@ impl Fleet {
                 self.note(|| format!("m{at} loses the store for {time_ms}"));
                 machine.cut_store(now_ms + time_ms);
             }
-            35..60 if at != other => {
-                let is_one_way = self.chance(300);
+            35..60 => {
+                let is_one_way = self.happens(300);
                 self.note(|| format!("m{at} loses m{other} for {time_ms}, {is_one_way}"));
                 machine.cut(other, now_ms + time_ms);
                 if !is_one_way {
@@ -59,12 +59,7 @@ impl Fleet {
                 self.note(|| format!("m{at} stands still for {time_ms}"));
                 machine.freeze(now_ms + time_ms);
             }
-            78..88 if !machine.is_suspended_at_standstill => {
-                let shown_ms = machine.clock.now_ms() + self.below(60_000);
-                let shown_ms = shown_ms - self.below(60_000);
-                self.note(|| format!("the clock of m{at} is set to {shown_ms}"));
-                machine.clock.jump_to_ms(shown_ms);
-            }
+            78..88 => self.set_clock(at),
             _ => {
                 if let Some(process) = machine.process() {
                     let leaves = event_of(at, process.number, Part::Main, What::Leave);
@@ -72,6 +67,18 @@ impl Fleet {
                 }
             }
         }
+    }
+
+    /// Sets the wall clock of a machine, unless that clock alone counts while the machine is suspended.
+    fn set_clock(&self, at: usize) {
+        let machine = &self.machines[at];
+        if machine.is_suspended_at_standstill {
+            return;
+        }
+        let shown_ms = machine.clock.now_ms() + self.below(60_000);
+        let shown_ms = shown_ms - self.below(60_000);
+        self.note(|| format!("the clock of m{at} is set to {shown_ms}"));
+        machine.clock.jump_to_ms(shown_ms);
     }
 
     /// Lets a machine stand still in the middle of a call.
@@ -131,7 +138,7 @@ impl Fleet {
         };
         ranges.sort_by(|a, b| a.range.min.as_bytes().cmp(b.range.min.as_bytes()));
         let ids: Vec<u32> = ranges.iter().map(|range| range.id).collect();
-        let change = match ids.len() > 1 && (ids.len() >= PARTITIONS_MAX || self.chance(500)) {
+        let change = match ids.len() > 1 && (ids.len() >= PARTITIONS_MAX || self.happens(500)) {
             true => {
                 let first = self.below(ids.len() as u64 - 1) as usize;
                 RangeChange::Merge {

@@ -19,7 +19,7 @@ use orrery_node::{
 };
 use orrery_placement::{NamedCluster, Options, PlacedStore};
 use orrery_storage::Store;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -28,6 +28,9 @@ const CLUSTER: &str = "first";
 /// Milliseconds between two polls, and for the answer to one (`fleet/node/src/grants/owner.rs`).
 const POLL_MS: u64 = 500;
 const ANSWER_MS: u64 = 1_000;
+/// Looks at a renewal that is under way when a process leaves, and milliseconds between them.
+const RENEWAL_LOOKS: u64 = 100;
+const RENEWAL_LOOK_MS: u64 = 20;
 /// Milliseconds between two attempts to get the lease.
 const CLAIM_MS: u64 = TTL_MS / 60;
 /// The most milliseconds that a message is on its way in order.
@@ -38,8 +41,8 @@ const LATENCY_MS: u64 = 40;
 pub(super) enum Role {
     /// The process waits for the lease and may own partitions.
     Waiting(Arc<PartitionOwner>),
-    /// The process holds the lease and opens the data.
-    Opening,
+    /// The process holds the lease and opens the data. What it owns, it owns by an earlier lease.
+    Opening(Arc<PartitionOwner>),
     /// The process is the leaseholder.
     Serving(Arc<Serving>),
     /// The process has ended.
@@ -76,7 +79,6 @@ pub(super) struct Process {
     /// The poll that is not answered yet, with its number and the moment before it was sent.
     asked: Mutex<Option<(u64, Poll, Moment)>>,
     polls: AtomicU64,
-    is_leaving: AtomicBool,
 }
 
 /// Returns the address of a machine.
@@ -123,7 +125,6 @@ impl Process {
             leaseholder: Mutex::default(),
             asked: Mutex::default(),
             polls: AtomicU64::new(0),
-            is_leaving: AtomicBool::new(false),
         }
     }
 
@@ -136,7 +137,7 @@ impl Process {
     pub(super) fn serving(&self) -> Option<Arc<Serving>> {
         match self.role() {
             Role::Serving(serving) => Some(serving),
-            Role::Waiting(_) | Role::Opening | Role::Ended => None,
+            Role::Waiting(_) | Role::Opening(_) | Role::Ended => None,
         }
     }
 
@@ -153,6 +154,28 @@ impl Process {
         let known = lock(&self.leaseholder);
         let machine = machine_at(&known.as_ref()?.node.address)?;
         (machine != self.machine).then_some(machine)
+    }
+
+    /// Notes that the process holds the lease.
+    fn begin_opening(&self) {
+        let mut role = lock(&self.role);
+        if let Role::Waiting(owner) = &*role {
+            let owner = owner.clone();
+            *role = Role::Opening(owner);
+        }
+    }
+
+    /// Notes that the process serves. Returns false if it has ended meanwhile.
+    fn begin_serving(&self, serving: Serving) -> bool {
+        let mut role = lock(&self.role);
+        if !matches!(&*role, Role::Opening(_)) {
+            return false;
+        }
+        let before = std::mem::replace(&mut *role, Role::Serving(Arc::new(serving)));
+        drop(role);
+        // The owner ends without a lock.
+        drop(before);
+        true
     }
 
     /// Notes that the process has ended.
@@ -219,7 +242,7 @@ impl Fleet {
             What::Open => self.open_data(process),
             What::Poll => self.poll(process),
             What::PollOver(number) => Fleet::give_poll_up(process, number),
-            What::Beside(work) => work(),
+            What::InBackground(work) => work(),
             What::Leave => self.leave(process),
             _ => {}
         }
@@ -235,14 +258,17 @@ impl Fleet {
             return;
         };
         let engine = match process.role() {
-            Role::Waiting(owner) => owner.engine().clone(),
+            Role::Waiting(owner) | Role::Opening(owner) => owner.engine().clone(),
             Role::Serving(serving) => serving.engine.clone(),
-            Role::Opening | Role::Ended => return,
+            Role::Ended => return,
         };
         let task = BackgroundTask::ALL[self.below(BackgroundTask::ALL.len() as u64) as usize];
         let done = engine.run_background_work(task);
         if let Ok(true) = done {
             self.note(|| format!("m{machine} {task:?}"));
+        }
+        if let Some(serving) = process.serving() {
+            self.note_partitions(&serving.engine);
         }
     }
 }
@@ -267,7 +293,7 @@ impl Fleet {
                 self.count(|counts| counts.leases += 1);
                 *lock(&process.validity) = Some(holding.validity().clone());
                 *lock(&process.lease) = LeasePart::Holding(holding);
-                *lock(&process.role) = Role::Opening;
+                process.begin_opening();
                 self.plan_event(0, process.event(Part::Main, What::Open));
                 self.plan_event(TTL_MS / 6, process.event(Part::Lease, What::Lease));
                 return;
@@ -316,10 +342,7 @@ impl Fleet {
         }
         match self.try_to_open(process) {
             Ok(serving) => {
-                let mut role = lock(&process.role);
-                if matches!(*role, Role::Opening) {
-                    *role = Role::Serving(Arc::new(serving));
-                    drop(role);
+                if process.begin_serving(serving) {
                     self.note(|| format!("m{} serves", process.machine));
                 }
             }
@@ -361,11 +384,11 @@ impl Fleet {
             term,
         };
         let (fleet, machine, number) = (process.fleet.clone(), process.machine, process.number);
-        let beside = move |_: &str, work: Box<dyn FnOnce() + Send>| {
+        let in_background = move |_: &str, work: Box<dyn FnOnce() + Send>| {
             let Some(fleet) = fleet.upgrade() else {
                 return false;
             };
-            let event = event_of(machine, number, Part::Main, What::Beside(work));
+            let event = event_of(machine, number, Part::Main, What::InBackground(work));
             fleet.plan_event(fleet.below(30), event);
             true
         };
@@ -378,7 +401,7 @@ impl Fleet {
             placed: placed.clone(),
             members: Arc::new(Members::new(own, clock.clone())),
             recalls: Box::new(sender),
-            beside: Box::new(beside),
+            in_background: Box::new(in_background),
             least_load: Some(0),
         });
         let store = Arc::new(LeasedStore::new(placed, validity.clone()));
@@ -406,7 +429,6 @@ impl Fleet {
 
     /// Ends a process in order.
     fn leave(self: &Arc<Self>, process: &Arc<Process>) {
-        process.is_leaving.store(true, Ordering::SeqCst);
         self.note(|| format!("m{} leaves", process.machine));
         match process.role() {
             Role::Waiting(owner) => {
@@ -417,6 +439,13 @@ impl Fleet {
                 serving.grantor.stop();
                 *lock(&process.role) = Role::Ended;
                 drop(serving);
+                // A renewal may be under way.
+                for _ in 0..RENEWAL_LOOKS {
+                    if matches!(&*lock(&process.lease), LeasePart::Holding(_)) {
+                        break;
+                    }
+                    self.pass(RENEWAL_LOOK_MS);
+                }
                 if let LeasePart::Holding(mut holding) = process.take_lease_part() {
                     let successor = self.below(2 * super::MACHINES as u64) as usize;
                     let successor = (successor < super::MACHINES).then(|| node_of(successor).name);
@@ -424,7 +453,7 @@ impl Fleet {
                     self.note(|| format!("m{} released: {is_released}", process.machine));
                 }
             }
-            Role::Opening | Role::Ended => {}
+            Role::Opening(_) | Role::Ended => {}
         }
         self.end_process(process, "it leaves");
     }
@@ -475,12 +504,12 @@ impl Fleet {
 
     /// Returns true if a message is lost.
     pub(super) fn is_lost(&self) -> bool {
-        self.may_go_wrong() && self.chance(self.weather.lost)
+        self.may_go_wrong() && self.happens(self.rates.lost)
     }
 
     /// Returns the milliseconds that a message is on its way.
     pub(super) fn latency_ms(&self) -> u64 {
-        match self.may_go_wrong() && self.chance(self.weather.late) {
+        match self.may_go_wrong() && self.happens(self.rates.late) {
             true => self.below(2_500),
             false => self.below(LATENCY_MS),
         }
@@ -528,7 +557,7 @@ impl Fleet {
                 },
                 Role::Waiting(owner),
             ) if asking == process.number => self.take_answer_in(&process, &owner, number, &text),
-            (Message::Recall(text), Role::Waiting(owner)) => {
+            (Message::Recall(text), Role::Waiting(owner) | Role::Opening(owner)) => {
                 if let Ok(recall) = serde_json::from_str::<RecallText>(&text) {
                     drop(owner.follow(&recall));
                 }
@@ -571,7 +600,7 @@ impl Fleet {
             asked.take_if(|(asked, _, _)| *asked == number)
         };
         if let (Some((_, poll, _)), Role::Waiting(owner)) = (asked, process.role()) {
-            owner.unanswered(&poll);
+            owner.give_poll_up(&poll);
         }
     }
 }
@@ -633,13 +662,13 @@ impl Fleet {
             return None;
         }
         self.pass(self.below(LATENCY_MS));
-        if self.may_go_wrong() && self.chance(100) {
+        if self.may_go_wrong() && self.happens(100) {
             let late = Message::Recall(serde_json::to_string(message).ok()?);
             self.send(process.machine, to, late);
         }
         let returned = self.at_machine(to, |owner_process| match owner_process.role() {
-            Role::Waiting(owner) => owner.follow(message),
-            Role::Opening | Role::Serving(_) | Role::Ended => None,
+            Role::Waiting(owner) | Role::Opening(owner) => owner.follow(message),
+            Role::Serving(_) | Role::Ended => None,
         });
         self.pass(self.below(LATENCY_MS));
         returned.flatten().filter(|_| !self.is_lost())
@@ -656,9 +685,9 @@ impl Fleet {
         if self.is_frozen(machine) || !lock(&self.agenda).occupy(actor) {
             return None;
         }
-        turns::at_machine(Some(machine));
+        turns::enter(machine);
         let done = carry_out(&process);
-        turns::at_machine(None);
+        turns::leave();
         lock(&self.agenda).set_free(actor);
         Some(done)
     }

@@ -29,6 +29,8 @@ const ITEMS: usize = 12;
 const UNKNOWN_MAX: usize = 4;
 /// Attempts of a node at a request whose partition changes owners, or while no node serves.
 const ATTEMPTS: u64 = 8;
+/// Attempts to read an item at the end, when a node may be occupied.
+const READS: u64 = 20;
 /// Milliseconds between two attempts.
 const PAUSE_MS: u64 = 25;
 /// Milliseconds for which an answer is waited for.
@@ -74,8 +76,12 @@ enum End {
     Answered(Answered),
     /// The request may have been carried out.
     Unknown,
-    /// The request was not carried out.
+    /// The request was not carried out, as the client is told.
     Refused,
+    /// The request did not reach a node that can carry it out.
+    NotSent,
+    /// No request of this kind may end like that.
+    Wrong(String),
 }
 
 /// The end of an attempt of a node without the lease.
@@ -181,11 +187,11 @@ impl Fleet {
                 let end = self.carry_out(&process, call);
                 // The client of a process that has ended gets no answer.
                 match process.role() {
-                    Role::Ended if !matches!(end, End::Refused) => End::Unknown,
+                    Role::Ended if matches!(end, End::Answered(_)) => End::Unknown,
                     _ => end,
                 }
             }
-            None => End::Refused,
+            None => End::NotSent,
         };
         self.take_end_in(number, call, &highest, end)
     }
@@ -206,7 +212,8 @@ impl Fleet {
                 position.map(|at| (at.range_id, at.lsn))
             ),
             End::Unknown => "unknown".to_owned(),
-            End::Refused => "refused".to_owned(),
+            End::Refused | End::NotSent => "refused".to_owned(),
+            End::Wrong(error) => error.clone(),
         };
         self.note(|| format!("#{number} {shown}"));
         let mut requests = lock(&self.requests);
@@ -224,9 +231,10 @@ impl Fleet {
                 item.history.stays_unknown(number);
                 true
             }
-            End::Refused => item.history.was_not_carried_out(number),
+            End::Refused | End::NotSent => item.history.was_not_carried_out(number),
+            End::Wrong(_) => false,
         };
-        if !matches!(end, End::Refused) && !requests.take_one() {
+        if !matches!(end, End::Refused | End::NotSent) && !requests.take_one() {
             self.may_go_wrong.store(false, Ordering::SeqCst);
         }
         if !is_right {
@@ -238,7 +246,7 @@ impl Fleet {
         self.count(|counts| match &end {
             End::Answered(_) => counts.answered += 1,
             End::Unknown => counts.unknown += 1,
-            End::Refused => counts.refused += 1,
+            End::Refused | End::NotSent | End::Wrong(_) => counts.refused += 1,
         });
         if let End::Answered(Answered {
             answer,
@@ -297,7 +305,14 @@ impl Fleet {
                 if_match: None,
             };
             for machine in 0..MACHINES {
-                let is_answered = self.at_machine(machine, |_| self.request(machine, &call));
+                let mut is_answered = None;
+                for _ in 0..READS {
+                    is_answered = self.at_machine(machine, |_| self.request(machine, &call));
+                    if is_answered == Some(true) || self.has_failed() {
+                        break;
+                    }
+                    self.pass(PAUSE_MS);
+                }
                 if is_answered != Some(true) && !self.has_failed() {
                     return Err(format!(
                         "i{item} cannot be read at m{machine} although nothing goes wrong"
@@ -322,37 +337,32 @@ fn version(call: &Call, answer: Answer) -> Option<u64> {
 impl Fleet {
     /// Carries a request out at the process that a client has sent it to.
     fn carry_out(self: &Arc<Self>, process: &Arc<Process>, call: &Call) -> End {
+        if let Role::Waiting(owner) | Role::Opening(owner) = process.role() {
+            match self.at_owner(&owner, call) {
+                Tried::Ended(end) => return end,
+                Tried::Elsewhere(machine) => {
+                    let end = self.send_call(process.machine, machine, call);
+                    if !matches!(end, End::NotSent) {
+                        return end;
+                    }
+                }
+                Tried::NotHere => {}
+            }
+        }
+        // Until the leaseholder answers.
         for _ in 0..ATTEMPTS {
-            let end = match process.role() {
-                Role::Serving(serving) => self.at_leaseholder(process.machine, &serving, call),
-                Role::Waiting(owner) => self.at_waiting(process, &owner, call),
-                Role::Opening => End::Refused,
-                Role::Ended => return End::Refused,
+            let end = match (process.role(), process.known_leaseholder()) {
+                (Role::Serving(serving), _) => self.at_leaseholder(process.machine, &serving, call),
+                (Role::Waiting(_), Some(to)) => self.send_call(process.machine, to, call),
+                (Role::Waiting(_) | Role::Opening(_), _) => End::NotSent,
+                (Role::Ended, _) => return End::NotSent,
             };
-            if !matches!(end, End::Refused) {
+            if !matches!(end, End::NotSent) {
                 return end;
             }
             self.pass(PAUSE_MS);
         }
-        End::Refused
-    }
-
-    /// Carries a request out at a node without the lease.
-    fn at_waiting(self: &Arc<Self>, process: &Process, owner: &PartitionOwner, call: &Call) -> End {
-        match self.at_owner(owner, call) {
-            Tried::Ended(end) => return end,
-            Tried::Elsewhere(machine) => {
-                let end = self.send_call(process.machine, machine, call);
-                if !matches!(end, End::Refused) {
-                    return end;
-                }
-            }
-            Tried::NotHere => {}
-        }
-        match process.known_leaseholder() {
-            Some(machine) => self.send_call(process.machine, machine, call),
-            None => End::Refused,
-        }
+        End::NotSent
     }
 
     /// Carries a request out at a node without the lease, if the node owns the partition.
@@ -369,7 +379,7 @@ impl Fleet {
                 return machine.map_or(Tried::NotHere, Tried::Elsewhere);
             }
             Err(error) => error.status(),
-            Ok(_) => 200,
+            Ok(answered) => status_of(answered.answer),
         };
         let status = StatusCode::from_u16(status).unwrap_or_default();
         match owner.is_final(owned_any, call.action.is_read(), status) {
@@ -393,7 +403,7 @@ impl Fleet {
             let owner = partition.and_then(|one| grantor.live_owner(one));
             if let Some(to) = owner.and_then(|address| machine_at(&address)) {
                 let end = self.send_call(machine, to, call);
-                if !matches!(end, End::Refused) {
+                if !matches!(end, End::NotSent) {
                     return end;
                 }
             }
@@ -412,14 +422,14 @@ impl Fleet {
             End::Unknown if self.has_fault(FleetFault::SentTwice) => self.send_once(from, to, call),
             End::Unknown if self.has_fault(FleetFault::LostIsRefused) => End::Refused,
             // A read that may have been carried out is sent again.
-            End::Unknown if call.action.is_read() => End::Refused,
+            End::Unknown if call.action.is_read() => End::NotSent,
             end => end,
         }
     }
 
     fn send_once(self: &Arc<Self>, from: usize, to: usize, call: &Call) -> End {
-        if !self.machines[from].reaches(to, self.now_ms()) {
-            return End::Refused;
+        if from == to || !self.machines[from].reaches(to, self.now_ms()) {
+            return End::NotSent;
         }
         if self.is_lost() {
             self.pass(PATIENCE_MS);
@@ -444,10 +454,11 @@ impl Fleet {
         }
     }
 
-    /// Leaves a request with a machine that is occupied or stands still: its answer comes too late.
+    /// Leaves a request with a machine that is occupied or stands still, and waits no longer for the
+    /// answer.
     fn leave_behind(self: &Arc<Self>, to: usize, call: &Call) -> End {
         if self.machines[to].process().is_none() {
-            return End::Refused;
+            return End::NotSent;
         }
         let late = What::Arrives(Message::Late(call.clone()));
         self.plan_event(self.below(PATIENCE_MS), Event::of_machine(to, late));
@@ -459,11 +470,11 @@ impl Fleet {
     fn as_node(self: &Arc<Self>, process: &Process, call: &Call) -> End {
         match process.role() {
             Role::Serving(serving) => self.at_leaseholder(process.machine, &serving, call),
-            Role::Waiting(owner) => match self.at_owner(&owner, call) {
+            Role::Waiting(owner) | Role::Opening(owner) => match self.at_owner(&owner, call) {
                 Tried::Ended(end) => end,
-                Tried::Elsewhere(_) | Tried::NotHere => End::Refused,
+                Tried::Elsewhere(_) | Tried::NotHere => End::NotSent,
             },
-            Role::Opening | Role::Ended => End::Refused,
+            Role::Ended => End::NotSent,
         }
     }
 
@@ -538,13 +549,29 @@ fn number_in(text: &[u8]) -> Result<u64, Error> {
     number.ok_or_else(|| Error::internal("an item without a number"))
 }
 
+/// Returns the status of an answer.
+fn status_of(answer: Answer) -> u16 {
+    match answer {
+        Answer::Done | Answer::Shows(_) => 200,
+        Answer::NotFound => 404,
+        Answer::Conflict => 409,
+        Answer::PreconditionFailed => 412,
+    }
+}
+
 /// Returns the end of a request that an engine has carried out.
 fn end_of(result: Result<Answered, Error>) -> End {
     match result {
         Ok(answered) => End::Answered(answered),
         Err(error) => match error.kind() {
-            Kind::UnknownOutcome | Kind::Internal => End::Unknown,
-            _ => End::Refused,
+            Kind::UnknownOutcome => End::Unknown,
+            Kind::Unavailable
+            | Kind::NotOwned
+            | Kind::RetryWith
+            | Kind::Throttled
+            | Kind::CompletingSplit
+            | Kind::PartitionKeyRangeGone => End::Refused,
+            _ => End::Wrong(format!("{error:?} {}", error.cause_chain())),
         },
     }
 }

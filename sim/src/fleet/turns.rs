@@ -75,13 +75,20 @@ pub(super) fn wait() {
     });
 }
 
-/// Notes that the work is carried out at a machine from now on, or as before.
-pub(super) fn at_machine(machine: Option<usize>) {
+/// Notes that the work is carried out at a machine from now on.
+pub(super) fn enter(machine: usize) {
     THIS.with_borrow_mut(|this| {
-        let Some(this) = this else { return };
-        match machine {
-            Some(_) => this.machines.push(machine),
-            None => _ = this.machines.pop(),
+        if let Some(this) = this {
+            this.machines.push(Some(machine));
+        }
+    });
+}
+
+/// Notes that the work is carried out at the machine of before again.
+pub(super) fn leave() {
+    THIS.with_borrow_mut(|this| {
+        if let Some(this) = this {
+            this.machines.pop();
         }
     });
 }
@@ -156,6 +163,9 @@ impl Turns {
         for number in 0..count {
             while !lock(&self.idle).contains(&number) {
                 // What a world that is over says is of no interest.
+                if lock(&self.threads)[number].handle.is_finished() {
+                    break;
+                }
                 let _ = self.go_on(number);
             }
         }

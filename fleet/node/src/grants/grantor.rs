@@ -78,7 +78,7 @@ pub struct Grantor {
     /// Set once the engine is open. The engine has a reference to this value.
     engine: OnceLock<Weak<Engine>>,
     recalls: Box<dyn SendRecalls>,
-    beside: RunBeside,
+    in_background: RunInBackground,
     given: RwLock<Given<Terms>>,
     state: Mutex<State>,
     /// Told when a partition is busy no longer.
@@ -131,12 +131,11 @@ struct Node {
     polled_ms: u64,
 }
 
-/// Carries out a piece of work with a name beside the caller. Returns false if that is not possible
-/// now.
-pub type RunBeside = Box<dyn Fn(&str, Box<dyn FnOnce() + Send>) -> bool + Send + Sync>;
+/// Runs a piece of work with a name in the background. Returns false if that is not possible now.
+pub type RunInBackground = Box<dyn Fn(&str, Box<dyn FnOnce() + Send>) -> bool + Send + Sync>;
 
-/// Returns the way of work to threads of its own.
-pub(crate) fn on_threads() -> RunBeside {
+/// Runs each piece of work on a thread of its own.
+pub(crate) fn on_threads() -> RunInBackground {
     Box::new(|name, work| {
         let started = std::thread::Builder::new()
             .name(name.to_owned())
@@ -161,10 +160,10 @@ pub struct GrantorOptions {
     pub placed: Arc<PlacedStore>,
     /// The nodes of the fleet.
     pub members: Arc<Members>,
-    /// The way of recalls.
+    /// Sends recalls to owners.
     pub recalls: Box<dyn SendRecalls>,
-    /// The way of work that a poll does not wait for.
-    pub beside: RunBeside,
+    /// Runs work that no poll waits for.
+    pub in_background: RunInBackground,
     /// Request units a second from which on a partition is given; `None` gives none.
     pub least_load: Option<u64>,
 }
@@ -181,7 +180,7 @@ impl Grantor {
             placed,
             members,
             recalls,
-            beside,
+            in_background,
             least_load,
         } = options;
         let grantor = Arc::new(Grantor {
@@ -195,7 +194,7 @@ impl Grantor {
             members,
             engine: OnceLock::new(),
             recalls,
-            beside,
+            in_background,
             given: RwLock::default(),
             state: Mutex::default(),
             unbusied: Condvar::new(),
@@ -374,7 +373,7 @@ impl Grantor {
     }
 
     /// Returns true if the grants of a poll are those of this leaseholder. Those of an earlier one
-    /// may have the same ids.
+    /// may have the same ids. An owner that tells no term ends at most a grant of its own.
     fn is_of_term(&self, poll: &Poll) -> bool {
         poll.term.is_none_or(|term| term == self.term)
     }
@@ -515,6 +514,7 @@ impl Grantor {
         }
         drop(given);
 
+        // A grant of an earlier leaseholder with the same id has other terms.
         let is_of_term = self.is_of_term(poll);
         let mut grants = Vec::with_capacity(answer.grants.len());
         let mut terms = Vec::new();
@@ -606,7 +606,7 @@ impl Grantor {
         self.in_background("orrery-end-grants", |grantor| &grantor.is_ending, end);
     }
 
-    /// Runs a piece of work beside the caller, unless such a piece runs already, as a mark tells.
+    /// Runs a piece of work in the background, unless such a piece runs already, as a mark tells.
     fn in_background(
         self: &Arc<Self>,
         name: &str,
@@ -621,7 +621,7 @@ impl Grantor {
             work(&grantor);
             mark(&grantor).store(false, Ordering::Release);
         };
-        if !(self.beside)(name, Box::new(run)) {
+        if !(self.in_background)(name, Box::new(run)) {
             mark(self).store(false, Ordering::Release);
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! A message that is sent a second time changes nothing within the term of a leaseholder: the polls
 //! of a process have ascending numbers, grants have ids that are used once in a term, and recalls
-//! name them.
-//! An old poll of a process that has ended can make a later leaseholder give partitions to that
+//! name them. The ids begin anew with each leaseholder, so a poll names the term of its grants. An
+//! old poll of a process that has ended can make a later leaseholder give partitions to that
 //! process; they come back when their time is over.
 //!
 //! Counts are told in reports with numbers. A report that may not have arrived is sent again with
@@ -30,8 +30,8 @@ pub struct Poll {
     /// Name and address of the node.
     pub(super) name: String,
     pub(super) address: String,
-    /// The term of the leaseholder that has made the grants of the next two lists, whose ids count
-    /// within the term only; `None` in the polls of versions that told no term.
+    /// The term of the leaseholder that has made the grants in `owned` and `given_back`; 0 if the
+    /// process has heard of no leaseholder; `None` in the polls of versions that told no term.
     #[serde(default)]
     pub(super) term: Option<u64>,
     /// The grants that the process has taken over.

@@ -200,6 +200,7 @@ impl OwnerNode {
 
     /// Gives all partitions back, and tells the leaseholder, before the process ends.
     pub async fn leave(&self, client: &NodesClient) {
+        self.owner.begin_leaving();
         self.stop_tasks();
         let owner = self.owner.clone();
         let given_back = tokio::task::spawn_blocking(move || owner.leave());
@@ -229,7 +230,7 @@ impl OwnerNode {
         let to = ("poll", leaseholder.node.address.as_str(), POLL_PATH);
         let answer = ask::<PollAnswer>(client, key, to, &poll);
         let Some(answer) = timeout(ANSWER_TIMEOUT, answer).await.ok().flatten() else {
-            self.owner.unanswered(&poll);
+            self.owner.give_poll_up(&poll);
             return None;
         };
         let owner = self.owner.clone();

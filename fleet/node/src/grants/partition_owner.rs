@@ -8,8 +8,7 @@
 //! Messages of the leaseholder are taken in one after the other, so a recall that comes while
 //! partitions are taken over waits for that.
 //!
-//! Promise: what a partition's owner does follows from the messages, the store and the clock of the
-//! node. Left out: the network, threads and the protocol of clients (`owner.rs`).
+//! Left out: the network, threads and the protocol of clients (`owner.rs`).
 
 use super::messages::{
     GivenBack, Granted, HeadText, Poll, PollAnswer, RecallText, Report, Returned, StandingText,
@@ -246,10 +245,15 @@ impl PartitionOwner {
         read(&self.others).get(&partition).cloned()
     }
 
+    /// Takes no partitions over from now on.
+    pub fn begin_leaving(&self) {
+        self.is_leaving.store(true, Ordering::SeqCst);
+    }
+
     /// Takes no partitions over from now on, and gives all back: the process ends. Waits for the
     /// clusters. The next poll tells the leaseholder.
     pub fn leave(&self) {
-        self.is_leaving.store(true, Ordering::SeqCst);
+        self.begin_leaving();
         self.give_back_all(&mut lock(&self.owned));
     }
 
@@ -261,8 +265,8 @@ impl PartitionOwner {
         }
     }
 
-    /// Takes back what only a poll has that was not answered.
-    pub fn unanswered(&self, poll: &Poll) {
+    /// Notes that a poll was not answered. What the poll told is part of a later one.
+    pub fn give_poll_up(&self, poll: &Poll) {
         let work = poll.work.iter().filter_map(|rid| Rid::parse(rid));
         let work: Vec<Rid> = work.collect();
         self.engine.take_leaseholder_work_back(&work);
@@ -332,7 +336,7 @@ impl PartitionOwner {
         }
     }
 
-    /// Takes the answer of the leaseholder to a poll in. Waits for the clusters. `since`: the moment
+    /// Takes in the answer of the leaseholder to a poll. Waits for the clusters. `since`: the moment
     /// before the poll was sent, from which on the time of the partitions counts.
     pub fn take_in(&self, poll: &Poll, answer: &PollAnswer, since: Moment) {
         lock(&self.report).has_arrived(poll.report.number);
@@ -441,18 +445,28 @@ impl PartitionOwner {
     }
 
     /// Gives back what the leaseholder recalls. Waits for the clusters. Returns `None` for a recall
-    /// of another process: that had this address before, and may still live.
+    /// of another process, which had this address before and may still live, and for one of an
+    /// earlier leaseholder.
     pub fn follow(&self, recall: &RecallText) -> Option<Returned> {
         if recall.process != self.process {
             return None;
         }
         let mut owned = lock(&self.owned);
+        if recall.term < owned.term() {
+            return None;
+        }
+        let begins_term = recall.term > owned.term();
         let lost = owned.recall(recall.term, recall.round, &recall.partitions);
         let ids: Vec<PartitionId> = lost.iter().map(|one| PartitionId(*one)).collect();
         for partition in &lost {
             self.give_back(*partition);
         }
-        let returned = lock(&self.returned);
+        let mut returned = lock(&self.returned);
+        // These are ends of grants of the leaseholder before, for which a grant of this one with the
+        // same partition does not stand.
+        if begins_term {
+            returned.clear();
+        }
         let given_back = recall.partitions.iter();
         let given_back = given_back.map(|grant| end_of(*grant, &returned));
         Some(Returned {

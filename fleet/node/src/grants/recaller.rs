@@ -20,7 +20,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The way of recalls to the owners of partitions.
+/// Sends recalls to the owners of partitions.
 pub trait SendRecalls: Send + Sync {
     /// Takes partitions back from their owners. Waits until each recall has ended, and calls
     /// `ended` for each. Returns false if a recall could not be carried out.

@@ -81,7 +81,7 @@ impl Bench {
             placed: placed.clone(),
             members: members.clone(),
             recalls: Box::new(Recaller::start(key.clone(), 1, world.clone())),
-            beside: on_threads(),
+            in_background: on_threads(),
             least_load: Some(0),
         });
         let command = HostCommand {
