@@ -1,5 +1,6 @@
 //! The comparison of everything: every item by its id, every row of a query, every change feed to
-//! its end, the counters, the accounts of request units, and the engine's own verification of each row of the store.
+//! its end, the counters, the accounts of request units, and the engine's own verification of each
+//! row of the store.
 
 use crate::Checked;
 use crate::node::Node;

@@ -1,4 +1,4 @@
-//! Seeded worlds of a fleet: three nodes on one store, and a network that delays and loses messages.
+//! Seeded worlds of a fleet: three nodes on one store, and a network that loses messages.
 //!
 //! The nodes are those of `orrery-node` without its sockets and threads: they claim and renew the
 //! lease, give partitions to each other, forward requests, and open engines on the same store. All

@@ -1,5 +1,4 @@
-//! Seeded worlds of one node, and of fleets (`fleet.rs`): random histories on real engines, compared
-//! with a model.
+//! Seeded worlds of one node, and of fleets (`fleet.rs`): random histories on real engines.
 //!
 //! A world follows from its seed: containers with random settings, clients that write and read the
 //! same few items, a clock that jumps, a store that crashes and fails, restarts, splits, merges,

@@ -365,8 +365,8 @@ impl Node<'_> {
         match accounts == charged {
             true => Ok(()),
             false => Err(format!(
-                "the partitions of c{container} have charged {accounts}, and its requests {charged} \
-                 hundredths of a request unit"
+                "the partitions of c{container} have charged {accounts}, and its requests \
+                 {charged} hundredths of a request unit"
             )),
         }
     }

@@ -381,6 +381,9 @@ impl Node<'_> {
             return Ok(());
         }
         self.is_armed = false;
+        // An engine that was in doubt about a change of a definition has loaded all definitions
+        // again, with new partitions in memory.
+        self.forget_charges()?;
         self.models.iter_mut().for_each(ContainerModel::doubt);
         self.settle_ttls()?;
         self.resolve_all()

@@ -1,6 +1,6 @@
-//! What will happen in a fleet, in the order of time, and which parts of the machines are occupied.
+//! The events of a fleet in the order of time, and the occupied parts of the machines.
 //!
-//! A part of a machine does one thing at a time, as a thread does. What is due for a part that is
+//! A part of a machine does one thing at a time, as a thread does. An event for a part that is
 //! occupied, or for a machine that stands still, waits.
 
 use super::connection::Delayed;

@@ -2,8 +2,8 @@
 //! lives.
 //!
 //! Calls take time, in which the world goes on. A call fails if the store cannot be reached. A
-//! commit may take place although its answer is lost, and may arrive long after its sender has given
-//! it up.
+//! commit may take place although its answer is lost, and may arrive seconds after its sender has
+//! given up.
 
 use super::agenda::{Event, What};
 use super::{Fleet, FleetFault};

@@ -1,4 +1,4 @@
-//! What goes wrong in a fleet, and what changes beside the requests of clients.
+//! Misfortunes of a fleet, and changes beside the requests of clients.
 
 use super::agenda::{Event, Part, What};
 use super::process::{Role, definition};
@@ -69,7 +69,8 @@ impl Fleet {
         }
     }
 
-    /// Sets the wall clock of a machine, unless that clock alone counts while the machine is suspended.
+    /// Sets the wall clock of a machine. A machine whose other clock stops at a standstill is left
+    /// alone: its wall clock is the only one that counts then.
     fn set_clock(&self, at: usize) {
         let machine = &self.machines[at];
         if machine.is_suspended_at_standstill {

@@ -64,7 +64,7 @@ pub(super) struct Requests {
     written: BTreeSet<(u32, u64)>,
 }
 
-/// What an engine has answered.
+/// The answer of an engine.
 struct Answered {
     answer: Answer,
     position: Option<Position>,
@@ -454,8 +454,7 @@ impl Fleet {
         }
     }
 
-    /// Leaves a request with a machine that is occupied or stands still, and waits no longer for the
-    /// answer.
+    /// Leaves a request with a machine that is occupied or stands still, without its answer.
     fn leave_behind(self: &Arc<Self>, to: usize, call: &Call) -> End {
         if self.machines[to].process().is_none() {
             return End::NotSent;

@@ -1,8 +1,7 @@
 //! The threads of a fleet, of which one runs at a time.
 //!
 //! Work that waits gives its turn back and gets another one later, so two pieces of work overlap at
-//! each wait and nowhere else. The order of the turns is that of the world, and a seed gives the same
-//! order each time.
+//! each wait and nowhere else. The order of the turns follows from the seed of the world.
 
 use orrery_model::sync::lock;
 use std::cell::RefCell;
@@ -30,7 +29,7 @@ enum End {
     Panicked(usize, String),
 }
 
-/// What a thread knows of itself.
+/// The facts that a thread knows of itself.
 struct This {
     number: usize,
     turns: Receiver<Turn>,
@@ -104,7 +103,7 @@ impl Turns {
         }
     }
 
-    /// Gives a turn to a piece of work that concerns a machine, and waits until the work waits or is
+    /// Gives a turn to a piece of work that concerns a machine. Returns when the work waits or is
     /// done.
     ///
     /// # Errors
@@ -162,7 +161,7 @@ impl Turns {
         let count = lock(&self.threads).len();
         for number in 0..count {
             while !lock(&self.idle).contains(&number) {
-                // What a world that is over says is of no interest.
+                // A panic of a world that is over is no finding.
                 if lock(&self.threads)[number].handle.is_finished() {
                     break;
                 }

@@ -336,8 +336,8 @@ impl PartitionOwner {
         }
     }
 
-    /// Takes in the answer of the leaseholder to a poll. Waits for the clusters. `since`: the moment
-    /// before the poll was sent, from which on the time of the partitions counts.
+    /// Takes in the answer of the leaseholder to a poll. Waits for the clusters. The time of the
+    /// partitions counts from `since`, the moment before the poll was sent.
     pub fn take_in(&self, poll: &Poll, answer: &PollAnswer, since: Moment) {
         lock(&self.report).has_arrived(poll.report.number);
         self.note_told(answer.term, poll);
@@ -462,8 +462,7 @@ impl PartitionOwner {
             self.give_back(*partition);
         }
         let mut returned = lock(&self.returned);
-        // These are ends of grants of the leaseholder before, for which a grant of this one with the
-        // same partition does not stand.
+        // The ends of grants of the leaseholder before say nothing of the grants of this one.
         if begins_term {
             returned.clear();
         }
