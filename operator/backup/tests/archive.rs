@@ -74,10 +74,15 @@ fn a_changed_byte_of_a_file_is_found_by_a_check_and_by_a_restore() {
     let file = dir.path().join("whole.tar.zst");
     make(dir.path(), &file);
     let whole = std::fs::read(&file).unwrap();
+    let content_of_whole = zstd::decode_all(&whole[..]).unwrap();
     let changed = dir.path().join("changed.tar.zst");
     for part in 1..20 {
         let mut bytes = whole.clone();
         bytes[whole.len() * part / 20] ^= 0x10;
+        // Some bits of a compressed text carry nothing.
+        if zstd::decode_all(&bytes[..]).is_ok_and(|content| content == content_of_whole) {
+            continue;
+        }
         std::fs::write(&changed, &bytes).unwrap();
         let is_whole =
             verify(&changed, None, &mut |_| {}).is_ok_and(|verified| verified.problems.is_empty());

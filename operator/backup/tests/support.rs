@@ -1,6 +1,6 @@
 //! Helpers of several tests: a store whose content at each commit is known, and backups of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
@@ -84,6 +84,15 @@ pub(crate) fn write(store: &LocalStore, partition: u64, commits: u64) {
     for _ in 0..commits {
         writer.commit();
     }
+}
+
+/// Returns the names of the tables of a store, and the sum of their bytes. A thread of the store
+/// writes tables when it gets to it.
+pub(crate) fn tables(store: &LocalStore) -> (BTreeSet<String>, u64) {
+    let checkpoint = store.checkpoint().unwrap().expect("a store on disk");
+    let tables = checkpoint.files.iter().filter(|file| file.is_immutable);
+    let names = tables.clone().map(|table| table.name.clone()).collect();
+    (names, tables.map(|table| table.bytes).sum())
 }
 
 /// Makes a backup, without a limit and without extra files.
