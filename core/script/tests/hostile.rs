@@ -305,7 +305,8 @@ fn a_script_gets_413_for_an_answer_larger_than_a_frame() {
 fn a_script_gets_413_for_an_operation_larger_than_a_frame() {
     let pool = ScriptPool::new(PoolOptions {
         memory_bytes: 512 * 1024 * 1024,
-        accept_ms: 20_000,
+        time_ms: LONG_MS,
+        accept_ms: LONG_MS / 2,
         ..options()
     });
     let body = main_of(

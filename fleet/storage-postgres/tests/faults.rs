@@ -121,7 +121,7 @@ fn a_commit_that_was_not_answered_is_looked_up_under_a_newer_epoch() {
 /// Promise 4, at its hardest: the transaction reaches the server after it was given up.
 #[test]
 fn a_transaction_that_arrives_late_changes_nothing() {
-    let (proxy, store) = store_behind_proxy(1_000);
+    let (proxy, store) = store_behind_proxy(3_000);
     let mut writer = PartitionWriter::open(&store, P);
     writer.put(&[(b"a", b"1")]);
     let held = proxy.hold_next();
@@ -228,7 +228,7 @@ fn an_owner_does_not_write_behind_a_commit_of_another_history() {
 /// `sync` answers for the commits that were on their way.
 #[test]
 fn a_sync_fails_with_the_commits_that_it_waits_for() {
-    let (proxy, store) = store_behind_proxy(1_000);
+    let (proxy, store) = store_behind_proxy(3_000);
     let mut writer = PartitionWriter::open(&store, P);
     writer.put(&[(b"a", b"1")]);
     store.sync().unwrap();
@@ -718,7 +718,7 @@ fn a_snapshot_never_shows_less_than_an_earlier_one_did() {
 #[test]
 fn a_store_that_is_closed_while_a_commit_hangs_answers_the_commit() {
     for fault in [Fault::Late, Fault::NoAnswer] {
-        let (proxy, store) = store_behind_proxy(1_000);
+        let (proxy, store) = store_behind_proxy(3_000);
         let mut writer = PartitionWriter::open(&store, P);
         writer.put(&[(b"a", b"1")]);
         let lease = writer.lease.clone();
