@@ -21,7 +21,7 @@ pub(crate) fn on_threads() -> RunInBackground {
     })
 }
 
-/// The parts of a [`Grantor`].
+/// The parts of a grantor.
 pub struct GrantorOptions {
     /// The term of the leaseholder.
     pub term: u64,
