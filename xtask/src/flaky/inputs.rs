@@ -12,7 +12,8 @@
 //!                                 sections of the profile of tests
 //! ```
 //!
-//! A literal in a source that names a file or folder outside (`"../../docs/page.md"`) adds it.
+//! A literal in a source that names a file or folder outside (`"../../docs/page.md"`) adds it, but
+//! for `Cargo.lock`, whose entries count one by one.
 //!
 //! Promises: the hash depends on the paths within the repository and on the contents, and on
 //! nothing else of the machine.
@@ -212,6 +213,10 @@ impl<'w> Inputs<'w> {
             };
             for folder in [source.parent().unwrap_or(source), &package.root] {
                 let path = without_dots(&folder.join(literal));
+                // The entries of the libraries that the package uses are inputs already.
+                if path == self.root.join("Cargo.lock") {
+                    continue;
+                }
                 let is_outside = path.starts_with(self.root) && !package.root.starts_with(&path);
                 if is_outside && path.is_dir() {
                     collect(&path, Nested::LeftOut, &mut named)?;
@@ -427,11 +432,14 @@ mod tests {
         workspace.write("crates/model/tests/support/mod.rs", "mod more;");
         workspace.write("crates/model/tests/support/more.rs", "");
         let text = "const PAGE: &str = include_str!(\"../../../docs/page.md\");\n\
+                    const LOCK: &str = include_str!(\"../../../Cargo.lock\");\n\
                     #[path = \"../../model/tests/support/mod.rs\"]\nmod support;\n";
         workspace.write("crates/server/tests/all.rs", text);
         let changes = |file, text| workspace.changes("server", file, text);
         assert_eq!(changes("docs/page.md", "1"), [false, true]);
         assert_eq!(changes("docs/other.md", "2"), [false, false]);
+        let library = "[[package]]\nname = \"a\"\nversion = \"1\"\nsource = \"registry\"\n";
+        assert_eq!(changes("Cargo.lock", library), [false, false]);
         let module = "crates/model/tests/support/more.rs";
         assert_eq!(changes(module, "3"), [false, true]);
     }
