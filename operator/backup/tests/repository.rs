@@ -69,7 +69,7 @@ fn a_second_backup_stores_only_new_tables_and_the_files_that_changed() {
     let repository = dir.path().join("backups");
     let store = open(&dir.path().join("data"));
     write(&store, 1, 1000);
-    wait_for("tables", || tables(&store), |(_, bytes)| *bytes > 100_000);
+    wait_for("tables", || tables(&store), |(_, bytes)| *bytes > 0);
     let first = backup(&store, &repository, START_MS);
     assert_eq!(first.bytes, first.new_bytes);
     write(&store, 1, 3);
