@@ -210,8 +210,6 @@ struct Fleet {
     rates: Rates,
     agenda: Mutex<Agenda>,
     requests: Mutex<Requests>,
-    /// The commits that may still arrive: the process, and the partition.
-    delayed: Mutex<Vec<(u64, PartitionId)>>,
     /// The partitions of the container.
     partitions: Mutex<BTreeSet<u64>>,
     counts: Mutex<FleetCounts>,
@@ -272,7 +270,6 @@ impl Fleet {
             rates,
             agenda: Mutex::default(),
             requests: Mutex::new(Requests::new(plan.requests)),
-            delayed: Mutex::default(),
             partitions: Mutex::default(),
             counts: Mutex::default(),
             log: Arc::new(Log::new(LogLevel::Error, LogFormat::Text, std::io::sink())),

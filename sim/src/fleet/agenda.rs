@@ -130,6 +130,11 @@ impl Agenda {
         self.events.clear();
     }
 
+    /// Returns true if there is an event of a kind.
+    pub(super) fn has(&self, is_wanted: impl Fn(&What) -> bool) -> bool {
+        self.events.values().any(|event| is_wanted(&event.what))
+    }
+
     /// Removes the events of a kind.
     pub(super) fn remove(&mut self, is_over: impl Fn(&What) -> bool) {
         self.events.retain(|_, event| !is_over(&event.what));

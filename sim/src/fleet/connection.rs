@@ -19,6 +19,7 @@ use std::task::{Context, Poll};
 const RETRY_MS: u64 = 100;
 
 /// The store of a process.
+#[derive(Clone)]
 pub(super) struct Connection {
     pub(super) fleet: Weak<Fleet>,
     pub(super) machine: usize,
@@ -33,22 +34,19 @@ pub(super) struct Delayed {
     commit: Commit,
 }
 
-/// A commit whose answer is on its way.
-struct Answer {
-    connection: Connection,
-    outcome: CommitOutcome,
-}
+/// A commit that took place and whose answer is on its way.
+struct Answer(Connection);
 
 impl Pending for Answer {
     fn wait(self: Box<Self>) -> CommitOutcome {
-        match self.connection.enter() {
-            Ok(_) => self.outcome,
+        match self.0.enter() {
+            Ok(_) => CommitOutcome::Ok,
             Err(_) => CommitOutcome::Unknown,
         }
     }
 
     fn poll(&mut self, _context: &mut Context<'_>) -> Poll<CommitOutcome> {
-        Poll::Ready(self.outcome)
+        Poll::Ready(CommitOutcome::Ok)
     }
 }
 
@@ -61,17 +59,14 @@ fn unreachable_store() -> StoreError {
 }
 
 impl Connection {
-    fn again(&self) -> Connection {
-        Connection {
-            fleet: self.fleet.clone(),
-            machine: self.machine,
-            process: self.process,
-        }
-    }
-
     /// Returns true if a commit of this process to a partition may still arrive.
     fn has_delayed(&self, fleet: &Fleet, partition: PartitionId) -> bool {
-        lock(&fleet.delayed).contains(&(self.process, partition))
+        lock(&fleet.agenda).has(|what| match what {
+            What::CommitArrives(delayed) => {
+                delayed.process == self.process && delayed.lease.partition() == partition
+            }
+            _ => false,
+        })
     }
 
     fn is_cut(&self, fleet: &Fleet) -> bool {
@@ -152,7 +147,6 @@ impl Store for Connection {
                     lease: lease.clone(),
                     commit,
                 };
-                lock(&fleet.delayed).push((self.process, lease.partition()));
                 let arrives = What::CommitArrives(Box::new(delayed));
                 fleet.plan_event(fleet.below(6_000), Event::of_world(arrives));
                 return Receipt::ready(match fleet.has_fault(FleetFault::AnsweredEarly) {
@@ -168,10 +162,7 @@ impl Store for Connection {
         }
         let outcome = Connection::commit(&fleet, lease, commit);
         match outcome {
-            CommitOutcome::Ok => Receipt::pending(Answer {
-                connection: self.again(),
-                outcome,
-            }),
+            CommitOutcome::Ok => Receipt::pending(Answer(self.clone())),
             refusal => Receipt::ready(refusal),
         }
     }
@@ -233,20 +224,8 @@ impl Store for Connection {
 impl Fleet {
     /// Takes in a commit that its sender has given up.
     pub(super) fn receive_commit(&self, delayed: Delayed) {
-        let Delayed {
-            process,
-            lease,
-            commit,
-        } = delayed;
+        let Delayed { lease, commit, .. } = delayed;
         let partition = lease.partition();
-        let mut on_their_way = lock(&self.delayed);
-        if let Some(at) = on_their_way
-            .iter()
-            .position(|one| *one == (process, partition))
-        {
-            on_their_way.remove(at);
-        }
-        drop(on_their_way);
         let outcome = Connection::commit(self, &lease, commit);
         self.note(|| format!("a delayed commit of {partition:?} arrives: {outcome:?}"));
     }

@@ -64,6 +64,9 @@ enum LeasePart {
     Away,
 }
 
+/// A poll with its number and the moment before it was sent.
+type Asked = (u64, Poll, Moment);
+
 /// A process.
 pub(super) struct Process {
     pub(super) machine: usize,
@@ -76,8 +79,8 @@ pub(super) struct Process {
     validity: Mutex<Option<Arc<Validity>>>,
     /// The leaseholder that the process has seen last.
     leaseholder: Mutex<Option<Leaseholder>>,
-    /// The poll that is not answered yet, with its number and the moment before it was sent.
-    asked: Mutex<Option<(u64, Poll, Moment)>>,
+    /// The poll that is not answered yet.
+    asked: Mutex<Option<Asked>>,
     polls: AtomicU64,
 }
 
@@ -187,6 +190,11 @@ impl Process {
 
     fn take_lease_part(&self) -> LeasePart {
         std::mem::replace(&mut *lock(&self.lease), LeasePart::Away)
+    }
+
+    /// Takes the poll with a number, if that is the one which is not answered yet.
+    fn take_asked(&self, number: u64) -> Option<Asked> {
+        lock(&self.asked).take_if(|(asked, _, _)| *asked == number)
     }
 
     fn event(&self, part: Part, what: What) -> Event {
@@ -574,11 +582,7 @@ impl Fleet {
         number: u64,
         text: &str,
     ) {
-        let asked = {
-            let mut asked = lock(&process.asked);
-            asked.take_if(|(asked, _, _)| *asked == number)
-        };
-        let Some((_, poll, since)) = asked else {
+        let Some((_, poll, since)) = process.take_asked(number) else {
             return;
         };
         let Ok(answer) = serde_json::from_str::<PollAnswer>(text) else {
@@ -595,10 +599,7 @@ impl Fleet {
 
     /// Gives a poll up whose time is over.
     fn give_poll_up(process: &Process, number: u64) {
-        let asked = {
-            let mut asked = lock(&process.asked);
-            asked.take_if(|(asked, _, _)| *asked == number)
-        };
+        let asked = process.take_asked(number);
         if let (Some((_, poll, _)), Role::Waiting(owner)) = (asked, process.role()) {
             owner.give_poll_up(&poll);
         }

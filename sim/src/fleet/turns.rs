@@ -22,11 +22,11 @@ enum Turn {
     GoOn,
 }
 
-/// The end of a turn of the thread with a number.
+/// The end of a turn.
 enum End {
     Waits,
-    Done(usize),
-    Panicked(usize, String),
+    /// The work is done, or has ended with a panic of this text.
+    Done(Result<(), String>),
 }
 
 /// The facts that a thread knows of itself.
@@ -128,13 +128,9 @@ impl Turns {
         let end = lock(&self.ends).recv();
         match end {
             Ok(End::Waits) => Ok(()),
-            Ok(End::Done(number)) => {
+            Ok(End::Done(result)) => {
                 lock(&self.idle).insert(number);
-                Ok(())
-            }
-            Ok(End::Panicked(number, text)) => {
-                lock(&self.idle).insert(number);
-                Err(text)
+                result
             }
             Err(_) => Err("all threads have ended".to_owned()),
         }
@@ -185,17 +181,14 @@ fn run(this: This) {
                 this.machines = vec![machine];
             }
         });
-        let panic = crate::without_panic(catch_unwind(AssertUnwindSafe(|| {
+        let done = crate::without_panic(catch_unwind(AssertUnwindSafe(|| {
             work();
             Ok(())
         })));
         THIS.with_borrow(|this| {
-            let Some(this) = this else { return };
-            let end = match panic {
-                Ok(()) => End::Done(this.number),
-                Err(text) => End::Panicked(this.number, text),
-            };
-            let _ = this.ends.send(end);
+            if let Some(this) = this {
+                let _ = this.ends.send(End::Done(done));
+            }
         });
     }
 }
