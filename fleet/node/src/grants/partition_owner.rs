@@ -452,11 +452,8 @@ impl PartitionOwner {
             return None;
         }
         let mut owned = lock(&self.owned);
-        if recall.term < owned.term() {
-            return None;
-        }
         let begins_term = recall.term > owned.term();
-        let lost = owned.recall(recall.term, recall.round, &recall.partitions);
+        let lost = owned.recall(recall.term, recall.round, &recall.partitions)?;
         let ids: Vec<PartitionId> = lost.iter().map(|one| PartitionId(*one)).collect();
         for partition in &lost {
             self.give_back(*partition);

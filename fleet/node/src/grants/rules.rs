@@ -323,10 +323,11 @@ impl Owned {
         self.partitions.insert(partition, id);
     }
 
-    /// Follows a recall. Returns the partitions to be given back.
-    pub fn recall(&mut self, term: u64, round: u64, partitions: &[(u64, u64)]) -> Vec<u64> {
+    /// Follows a recall. Returns the partitions to be given back, or `None` for a recall of an
+    /// earlier leaseholder, which counts for nothing.
+    pub fn recall(&mut self, term: u64, round: u64, partitions: &[(u64, u64)]) -> Option<Vec<u64>> {
         if term < self.term {
-            return Vec::new();
+            return None;
         }
         let mut lost = self.begin_term(term);
         self.round = self.round.max(round);
@@ -338,7 +339,7 @@ impl Owned {
             // An answer from before the recall may still come.
             self.given_back.insert(*partition, *id);
         }
-        lost
+        Some(lost)
     }
 
     /// Begins the term of a later leaseholder, which knows nothing of the grants before. Returns
@@ -553,7 +554,8 @@ mod tests {
         let recalls = given.recall(Some(7));
         let mut owned = Owned::default();
         assert!(owned.apply(1, answer.round, &[]).is_some());
-        assert!(owned.recall(1, recalls[0].round, &[(7, id)]).is_empty());
+        let lost = owned.recall(1, recalls[0].round, &[(7, id)]);
+        assert_eq!(lost, Some(Vec::new()));
         assert_eq!(owned.apply(1, answer.round, &[(7, id)]), None);
     }
 
@@ -622,9 +624,10 @@ mod tests {
         let mut owned = Owned::default();
         assert!(owned.apply(1, 5, &[(7, 1)]).is_some());
         owned.take(7, 1);
-        assert_eq!(owned.recall(1, 6, &[(7, 1)]), [7]);
+        assert_eq!(owned.recall(1, 6, &[(7, 1)]), Some(vec![7]));
         // The next leaseholder has answered since.
         assert!(owned.apply(2, 1, &[]).is_some());
         assert_eq!(owned.apply(1, 5, &[(7, 1)]), None);
+        assert_eq!(owned.recall(1, 6, &[(7, 1)]), None);
     }
 }
